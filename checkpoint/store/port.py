@@ -1,0 +1,79 @@
+"""The object store as the rest of `checkpoint` sees it: a few blocking calls with conditional writes.
+
+Refuses to be more: no listing by page, no metadata, no delete. Nothing here overwrites blindly.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object now holds the given bytes. `etag` is opaque: good for `put_if_match`, never a checksum."""
+
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreconditionFailed:
+    """412 (or 404 of a conditional overwrite): the condition does not hold; nothing was changed by this call.
+
+    After a lost answer the store's own retry can give this to the writer that won: read again before you judge.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """409: another conditional write was under way; read again and retry, bounded."""
+
+
+PutResult: TypeAlias = Written | PreconditionFailed | Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    data: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedObject:
+    key: str
+    size: int
+    modified: datetime
+    """By the store's own clock, UTC."""
+
+
+class ObjectStore(Protocol):
+    """A bucket and prefix, or a folder. Keys are relative, `/`-separated.
+
+    Every call is bounded in time and may raise `StoreError` (its `reason` says unreachable, denied, or
+    misconfigured). All calls are safe to repeat. Calls are thread-safe.
+    """
+
+    def get(self, key: str, *, limit: int | None = None) -> StoredObject | None:
+        """The object, or None. More than `limit` bytes raise `StoreError`."""
+        ...
+
+    def stream(self, key: str) -> Iterator[bytes] | None:
+        """The object's bytes in pieces of at most 1 MiB, or None if it is missing."""
+        ...
+
+    def put_if_absent(self, key: str, body: bytes | Path) -> PutResult:
+        """Create the object (`If-None-Match: *`)."""
+        ...
+
+    def put_if_match(self, key: str, body: bytes, etag: str) -> PutResult:
+        """Replace the object if it still has `etag` (`If-Match`)."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ListedObject]:
+        """Objects whose key starts with `prefix`, in key order."""
+        ...
+
+    def address(self, key: str) -> str:
+        """The full address of a key, for messages: `s3://bucket/prefix/key` or `file:///folder/key`."""
+        ...
