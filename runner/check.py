@@ -1,0 +1,105 @@
+"""Everything about a launch that can be found wrong without side effects: what `runner check` prints, and exit 78.
+
+Reads the spec's files and the names of the secrets; writes nothing, connects to nothing, imports no tool.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import checkpoint
+import runner
+import settlement
+from runner.launch import Launch, not_available
+from runner.secrets import Secrets, missing_secrets
+from runner.tools.registry import tool_name_problems
+
+
+def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> list[str]:
+    """One sentence per problem; empty if the launch can go ahead."""
+    spec = launch.spec
+    problems = not_available(spec)
+    problems += missing_secrets(spec, secrets, secrets_folder)
+    problems += _callback_secret_problems(secrets)
+    problems += tool_name_problems(spec.agent.tools or ())
+    problems += _ask_tool_problems(launch)
+    problems += _script_problems(launch)
+    problems += _store_problems(launch)
+    problems += overlap_problems(launch.path(spec.workspace), protected_places(launch, secrets_folder))
+    return problems
+
+
+def _callback_secret_problems(secrets: Secrets) -> list[str]:
+    from settlement.errors import SecretInvalid
+    from settlement.signing import CallbackSecrets
+
+    value = secrets.get("callback_secret")
+    if value is None:
+        return []
+    try:
+        CallbackSecrets.parse(value)
+    except SecretInvalid as error:
+        return [f"secret `callback_secret`: {error}"]
+    return []
+
+
+def _ask_tool_problems(launch: Launch) -> list[str]:
+    named = {name.partition(":")[2] for name in launch.spec.agent.tools or ()}
+    return [
+        f"agent.ask_tools[{index}]: {name!r} must be a plain tool name"
+        for index, name in enumerate(launch.spec.agent.ask_tools)
+        if ":" in name and name not in named
+    ]
+
+
+def _script_problems(launch: Launch) -> list[str]:
+    from runner.models.scripted import ScriptInvalid, load_script
+
+    script = launch.spec.agent.model.script
+    if script is None:
+        return []
+    try:
+        load_script(launch.path(script))
+    except ScriptInvalid as error:
+        return [f"agent.model.script: {error}"]
+    return []
+
+
+def _store_problems(launch: Launch) -> list[str]:
+    from checkpoint.store.address import AddressInvalid, parse_address
+
+    try:
+        parse_address(launch.spec.store.uri)
+    except AddressInvalid as error:
+        return [f"store.uri: {error}"]
+    return []
+
+
+def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Path]]:
+    """What no tool may reach: (what it is, where)."""
+    from checkpoint.store.address import AddressInvalid, parse_address
+
+    places = [("secrets directory", secrets_folder)]
+    places += [("program", Path(package.__file__).parent) for package in (checkpoint, runner, settlement)]
+    if launch.spec_file is not None:
+        places.append(("launch spec", launch.spec_file))
+    script = launch.spec.agent.model.script
+    if script is not None:
+        places.append(("script", launch.path(script)))
+    try:
+        address = parse_address(launch.spec.store.uri)
+    except AddressInvalid:
+        return places
+    if address.scheme == "file":
+        places.append(("store", launch.path(address.path)))
+    return places
+
+
+def overlap_problems(workspace: Path, protected: Sequence[tuple[str, Path]]) -> list[str]:
+    """The workspace must not hold, or lie in, anything that tools must not reach. Symlinks are followed."""
+    inner = workspace.resolve()
+    problems: list[str] = []
+    for what, place in protected:
+        outer = place.resolve()
+        if inner == outer or inner.is_relative_to(outer) or outer.is_relative_to(inner):
+            problems.append(f"workspace {workspace} overlaps the {what} ({place}): give it a folder of its own")
+    return problems

@@ -1,0 +1,145 @@
+"""The command line: words in, one of the documented exit codes out (docs/launch.md).
+
+Each command's code is imported when it is asked for; `runner run` pays for nothing else.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from runner.errors import RunnerError, UsageError
+from runner.exits import Exit
+from runner.signals import StopLatch
+
+SCHEMAS = ("spec", "question", "callback", "heartbeat", "head", "manifest")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="runner", description="Run one agent pipeline: restore, run, settle, checkpoint, call back.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    run = commands.add_parser("run", help="run a pipeline from its launch spec")
+    _spec_argument(run)
+    _secrets_argument(run)
+    run.add_argument("--events", action="store_true", help="print the agent's events on standard output, as JSON lines")
+    run.add_argument(
+        "--fsync", choices=("freeze", "turn"), default="freeze", help="sync the session log at the freeze (default) or each turn"
+    )
+
+    check = commands.add_parser("check", help="find what would be refused, without side effects")
+    _spec_argument(check)
+    _secrets_argument(check)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of a contract")
+    schema.add_argument("name", choices=SCHEMAS)
+
+    deliver = commands.add_parser("deliver", help="send the stored terminal record of a pipeline again")
+    deliver.add_argument("head", help="address of its head.json: s3://…, file://… or a path")
+    deliver.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
+    deliver.add_argument("--region", help="S3 region, as `store.region`")
+    deliver.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")
+    deliver.add_argument("--callback-s", type=float, default=600.0, help="time for all tries, in seconds (default 600)")
+    deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
+    _secrets_argument(deliver)
+
+    demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
+    demo.add_argument("--folder", type=Path, help="keep the store and the specs here (default: a temporary folder)")
+
+    commands.add_parser("version", help="print the version")
+    return parser
+
+
+def _spec_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "spec", nargs="?", help="path of the spec, or - for standard input (default: PIPELINE_SPEC or PIPELINE_SPEC_FILE)"
+    )
+
+
+def _secrets_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--secrets-dir", type=Path, default=Path("/run/secrets/runner"), help="folder with one file per secret (default: %(default)s)"
+    )
+
+
+def run_command(argv: Sequence[str], stop: StopLatch) -> int:
+    """Run one command; returns the exit code. Only `run` writes a `settled` line, and it always does."""
+    try:
+        options = build_parser().parse_args(argv)
+    except UsageError as error:
+        if argv[:1] == ["run"]:
+            return _usage_of_run(error)
+        return _explain(error)
+    except SystemExit as leaving:  # --help
+        return int(leaving.code or 0)
+    if options.command == "run":
+        from runner.process import run_process
+
+        return run_process(
+            options.spec, secrets_folder=options.secrets_dir, events=options.events, fsync=options.fsync, stop=stop
+        )
+    try:
+        return _other_command(options)
+    except RunnerError as error:
+        return _explain(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ACKNOWLEDGED
+
+
+def _other_command(options: argparse.Namespace) -> int:
+    match options.command:
+        case "check":
+            from runner.process import check_launch
+
+            return check_launch(options.spec, options.secrets_dir)
+        case "schema":
+            from runner.schemas import schema_text
+
+            sys.stdout.write(schema_text(options.name))
+            return Exit.ACKNOWLEDGED
+        case "deliver":
+            from runner.redeliver import deliver_head
+
+            return deliver_head(
+                options.head,
+                secrets_folder=options.secrets_dir,
+                endpoint_url=options.endpoint_url,
+                region=options.region,
+                addressing_style=options.addressing_style,
+                callback_s=options.callback_s,
+                insecure=options.insecure,
+            )
+        case "demo":
+            from runner.demo import run_demo
+
+            return run_demo(options.folder)
+        case _:
+            from runner.version import VERSION
+
+            sys.stdout.write(f"pipeline-runner {VERSION}\n")
+            return Exit.ACKNOWLEDGED
+
+
+def _explain(error: RunnerError) -> int:
+    problems = getattr(error, "problems", (error.message,))
+    for problem in problems:
+        sys.stderr.write(f"runner: {problem}\n")
+    return error.exit_code
+
+
+def _usage_of_run(error: UsageError) -> int:
+    from runner.process import settled_line
+    from runner.stdout import JsonLines
+
+    lines = JsonLines()
+    lines.write(settled_line(error.exit_code, None, error))
+    lines.close()
+    return _explain(error)

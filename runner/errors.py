@@ -1,0 +1,39 @@
+"""Errors that end the process before or beside a settlement. Each has a machine-readable reason and says what to do."""
+
+from collections.abc import Sequence
+
+from runner.exits import Exit
+
+
+class RunnerError(Exception):
+    """Ends the process with `exit_code`; `reason` and the message go into the `settled` line."""
+
+    exit_code = Exit.DEFECT
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Refused(RunnerError):
+    """The launch cannot work as asked: spec, secrets, script, workspace, isolation."""
+
+    exit_code = Exit.REFUSED
+
+    def __init__(self, reason: str, problems: Sequence[str]) -> None:
+        super().__init__(reason, "; ".join(problems))
+        self.problems = tuple(problems)
+
+
+class UsageError(RunnerError):
+    exit_code = Exit.USAGE
+
+    def __init__(self, message: str) -> None:
+        super().__init__("usage", message)
+
+
+class InfrastructureError(RunnerError):
+    """The store or the host failed in a way that a relaunch may not meet again."""
+
+    exit_code = Exit.INFRASTRUCTURE

@@ -1,0 +1,106 @@
+"""Secrets by name: from files, else from environment variables, which are removed once read.
+
+Refuses to show a value: `repr` names the secrets only, and `redact` takes known values out of any text.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
+
+from runner.errors import Refused
+from runner.spec import HttpServer, ModelSpec, SecretRef, Spec
+
+DEFAULT_FOLDER = Path("/run/secrets/runner")
+AWS_NAMES = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+MAX_SECRET_BYTES = 64 * 1024
+
+
+class Secrets:
+    """Values by lower-case name."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __repr__(self) -> str:
+        return f"Secrets({', '.join(sorted(self._values))})"
+
+    def get(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def redact(self, text: str) -> str:
+        """`text` without any secret value. A courtesy for logs and messages, not a boundary."""
+        for name, value in self._values.items():
+            for line in value.splitlines():
+                if len(line) >= 8 and line in text:
+                    text = text.replace(line, f"[secret {name}]")
+        return text
+
+
+def wanted_names(spec: Spec) -> list[str]:
+    """Every secret this spec may use, in a fixed order."""
+    names = ["callback_secret", *AWS_NAMES]
+    for model in (spec.agent.model, *spec.agent.fallback_models):
+        if model.api != "scripted":
+            names.append(f"{model.provider}_api_key")
+    names += [reference.secret for reference in _references(spec)]
+    return list(dict.fromkeys(names))
+
+
+def required_names(spec: Spec) -> list[str]:
+    """The secrets without which the run cannot work."""
+    names = ["callback_secret"] if spec.server is not None else []
+    names += [reference.secret for reference in _references(spec)]
+    return list(dict.fromkeys(names))
+
+
+def _references(spec: Spec) -> Iterator[SecretRef]:
+    def of(values: Mapping[str, str | SecretRef]) -> Iterator[SecretRef]:
+        return (value for value in values.values() if isinstance(value, SecretRef))
+
+    models: tuple[ModelSpec, ...] = (spec.agent.model, *spec.agent.fallback_models)
+    for model in models:
+        yield from of(model.headers)
+    for server in spec.agent.mcp.values():
+        yield from of(server.headers if isinstance(server, HttpServer) else server.env)
+
+
+def load_secrets(folder: Path, names: Iterable[str], environ: MutableMapping[str, str]) -> Secrets:
+    """Read the named secrets; a file wins over the variable. The variables are removed from `environ` either way.
+
+    Raises Refused (exit 78) for a file that is there and cannot be read.
+    """
+    values: dict[str, str] = {}
+    for name in names:
+        from_environment = environ.pop(name.upper(), None)
+        from_file = _read(folder / name)
+        value = from_file if from_file is not None else from_environment
+        if value is not None and value.strip():
+            values[name] = value.strip("\r\n")
+    return Secrets(values)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SECRET_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Refused(
+            "secret_unreadable",
+            [f"secret file {path} cannot be read ({error.strerror}): check its owner and mode"],
+        ) from None
+    if len(data) > MAX_SECRET_BYTES:
+        raise Refused("secret_unreadable", [f"secret file {path} is larger than {MAX_SECRET_BYTES} bytes"])
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("secret_unreadable", [f"secret file {path} is not UTF-8 text"]) from None
+
+
+def missing_secrets(spec: Spec, secrets: Secrets, folder: Path) -> list[str]:
+    """One sentence for each required secret that is not there."""
+    return [
+        f"secret `{name}` is missing: put it in the file {folder / name} or in the variable {name.upper()}"
+        for name in required_names(spec)
+        if secrets.get(name) is None
+    ]

@@ -1,0 +1,72 @@
+"""SIGTERM and SIGINT set a sticky reason; nothing is decided in a handler.
+
+The latch is installed before anything heavy is imported, so that a signal during start-up is not lost, and is later
+joined to the event loop, which is woken by it.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Literal, TypeAlias
+
+StopReason: TypeAlias = Literal["cancelled", "paused", "deadline_exceeded"]
+
+
+class StopLatch:
+    """The first reason to stop stays; a second signal makes it urgent. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: list[asyncio.Event] = []
+        self.reason: StopReason | None = None
+        self.signal: str | None = None
+        self.since: float | None = None
+        self.urgent = False
+
+    def request(self, reason: StopReason, *, signal_name: str | None = None) -> None:
+        """Set the reason (first wins). Called again by a signal: do not wait for the agent any more."""
+        if self.reason is None:
+            self.reason = reason
+            self.since = self._clock()
+            self.signal = signal_name
+        elif signal_name is not None:
+            if self.signal is None:
+                self.signal = signal_name
+            else:
+                self.urgent = True
+        for event in self._woken:
+            event.set()
+
+    def install(self) -> None:
+        """Catch SIGTERM and SIGINT for this process."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.request("cancelled", signal_name=signal.Signals(number).name)
+
+    def join_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on signals arrive as callbacks of `loop`, which wakes it."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            name = signal.Signals(number).name
+            loop.add_signal_handler(number, lambda name=name: self.request("cancelled", signal_name=name))
+
+    async def wait(self) -> None:
+        """Return once a stop was requested."""
+        await self._wait(lambda: self.reason is not None)
+
+    async def wait_urgent(self) -> None:
+        await self._wait(lambda: self.urgent)
+
+    async def _wait(self, reached: Callable[[], bool]) -> None:
+        event = asyncio.Event()
+        self._woken.append(event)
+        try:
+            while not reached():
+                event.clear()
+                await event.wait()
+        finally:
+            self._woken.remove(event)

@@ -1,0 +1,47 @@
+"""Standard output: agent events while they happen (`--events`), and always, last, the `settled` line.
+
+A thread of its own writes, so that a reader that stalls can slow nothing down; `close` waits a bounded time for it.
+"""
+
+import json
+import os
+import queue
+import threading
+
+from checkpoint.jsontypes import JsonObject
+
+FLUSH_S = 10.0
+
+
+class JsonLines:
+    """Writes JSON objects, one a line, to a file descriptor, in order. A closed pipe is noticed and ignored."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self._descriptor = descriptor
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def write(self, value: JsonObject) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="stdout")
+            self._thread.start()
+        self._lines.put(json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n")
+
+    def close(self, timeout_s: float = FLUSH_S) -> bool:
+        """Flush; False if the reader did not take everything within `timeout_s`."""
+        if self._thread is None:
+            return True
+        self._lines.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        open_for_writing = True
+        while (line := self._lines.get()) is not None:
+            while line and open_for_writing:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except BlockingIOError:
+                    threading.Event().wait(0.01)
+                except OSError:
+                    open_for_writing = False

@@ -1,0 +1,43 @@
+"""What a run used, added up from its assistant messages (Pi's `usage` fields)."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from checkpoint.jsontypes import JsonObject, Message
+
+
+@dataclass(slots=True)
+class UsageTotals:
+    """Tokens and US dollars of one pipeline. `requests` counts model requests, `turns` finished turns."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost_usd: float = 0.0
+    requests: int = 0
+    turns: int = 0
+
+    def add(self, message: Message) -> None:
+        """Count one assistant message; also a failed one, which was paid for as well."""
+        usage = _object(message.get("usage"))
+        self.input += _whole(usage.get("input"))
+        self.output += _whole(usage.get("output"))
+        self.cache_read += _whole(usage.get("cacheRead"))
+        self.cache_write += _whole(usage.get("cacheWrite"))
+        self.total_tokens += _whole(usage.get("totalTokens"))
+        self.cost_usd += _number(_object(usage.get("cost")).get("total"))
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float:
+    finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return float(value) if finite and value > 0 else 0.0
+
+
+def _whole(value: Any) -> int:
+    return int(_number(value))

@@ -1,0 +1,3 @@
+"""The version that goes into manifests and callbacks."""
+
+VERSION = "1.0.0"
