@@ -1,0 +1,86 @@
+"""Settlement -> what becomes of the checkpoint: a pure decision.
+
+`Commit` asks the server to make a checkpoint of this pipeline the session's restore point; `KeepPrevious`
+leaves the one that is there. Refuses to commit what cannot be trusted (a broken log, a defect) or what says
+nothing new.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+from settlement.outcome import Outcome
+from settlement.reasons import FailureReason
+from settlement.settle import AskUser, Failure, Settlement, Success
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    source: Literal["frozen", "progress"] = "frozen"
+    """`frozen`: the log as this process froze it; `progress`: what the head's progress names."""
+    kind: Literal["commit"] = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepPrevious:
+    diagnostic: bool = False
+    """Store the log beside the checkpoints, for people to look at; nothing restores from it."""
+    kind: Literal["keep_previous"] = "keep_previous"
+
+
+CheckpointDecision: TypeAlias = Commit | KeepPrevious
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    appended: bool
+    """The log has entries that the restored session did not have."""
+    progress_stored: bool = False
+    """The head names progress that is completely stored."""
+
+
+def resolve_checkpoint_decision(settlement: Settlement, facts: CheckpointFacts) -> CheckpointDecision:
+    """A stopped or failed run commits what it has; if that is nothing, there is nothing to commit."""
+    match settlement:
+        case AskUser() | Success():
+            return Commit()
+        case Failure(reason=reason):
+            return _of_failure(reason, facts)
+
+
+def _of_failure(reason: FailureReason, facts: CheckpointFacts) -> CheckpointDecision:
+    match reason:
+        case "persistence_failed" | "internal":
+            return KeepPrevious(diagnostic=True)
+        case "restore_failed" | "stale_reply" | "nothing_to_do" | "setup_failed" | "checkpoint_failed":
+            return KeepPrevious()
+        case "lost":
+            return Commit("progress") if facts.progress_stored else KeepPrevious()
+        case (
+            "empty_answer"
+            | "output_truncated"
+            | "cancelled"
+            | "paused"
+            | "turn_limit"
+            | "token_limit"
+            | "cost_limit"
+            | "deadline_exceeded"
+            | "model_auth"
+            | "model_rate_limited"
+            | "model_overloaded"
+            | "model_invalid_request"
+            | "context_overflow"
+            | "model_refused"
+            | "model_unavailable"
+        ):
+            return Commit() if facts.appended else KeepPrevious()
+        case _:
+            assert_never(reason)
+
+
+def input_consumed(outcome: Outcome, decision: CheckpointDecision) -> bool:
+    """True if the restore point that the server ends up with holds the input of this pipeline."""
+    match decision:
+        case Commit():
+            return outcome.input_taken
+        case KeepPrevious():
+            return False
