@@ -1,12 +1,14 @@
 """What the agent loop, the models, the tools and the hooks pass to each other.
 
-Messages and tool results are plain JSON objects in Pi's shape, so that nothing is lost on the way to the session
-log; everything else is a small dataclass. Source of the shapes: Pi 0.83.0's agent core, `docs/agent.md`.
+Messages and tool results are plain JSON objects in Pi's shape, so that nothing is lost on the way to the
+session log; everything else is a small dataclass. Source of the shapes: Pi 0.83.0's agent core,
+`docs/agent.md`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.abort import AbortSignal
@@ -38,7 +40,15 @@ class ModelName:
     api: str = "scripted"
 
 
-# --- tools ---------------------------------------------------------------------------------------------------
+def is_json_object(value: Any) -> TypeGuard[JsonObject]:
+    return isinstance(value, dict)
+
+
+def is_json_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+# --- tools --------------------------------------------------------------------------------------------------
 
 UpdateCallback: TypeAlias = Callable[[ToolResult], None]
 ExecuteTool: TypeAlias = Callable[
@@ -47,8 +57,10 @@ ExecuteTool: TypeAlias = Callable[
 """(tool_call_id, validated arguments, signal, on_update) -> result. Raising gives an error result."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class AgentTool:
+    """A tool. Compared by identity, so that its compiled parameter schema can be kept as long as it lives."""
+
     name: str
     description: str
     parameters: JsonObject
@@ -56,14 +68,15 @@ class AgentTool:
     execute: ExecuteTool
     label: str = ""
     execution_mode: Literal["sequential", "parallel"] | None = None
-    prepare_arguments: Callable[[JsonObject], JsonObject] | None = None
+    prepare_arguments: Callable[[Any], Any] | None = None
+    """Rewrites raw arguments before they are validated; must not change them in place."""
 
 
 def text_result(text: str, details: Any = None) -> ToolResult:
     return {"content": [{"type": "text", "text": text}], "details": {} if details is None else details}
 
 
-# --- the model's side ----------------------------------------------------------------------------------------
+# --- the model's side ---------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -85,9 +98,10 @@ class StreamOptions:
 class StreamEvent:
     """One event of a model's answer.
 
-    `type` is start, text_start, text_delta, text_end, thinking_start, thinking_delta, thinking_end, toolcall_start,
-    toolcall_delta, toolcall_end, done or error. `partial` is the message so far (start and block events);
-    `message` the final one (done, error). Real adapters may hand out the same growing `partial` object each time.
+    `type` is start, text_start, text_delta, text_end, thinking_start, thinking_delta, thinking_end,
+    toolcall_start, toolcall_delta, toolcall_end, done or error. `partial` is the message so far (start and
+    block events); `message` the final one (done, error). Real adapters may hand out the same growing
+    `partial` object each time.
     """
 
     type: str
@@ -110,10 +124,12 @@ class AssistantStream(Protocol):
         ...
 
 
-StreamFn: TypeAlias = Callable[[Model, LlmContext, StreamOptions], AssistantStream | Awaitable[AssistantStream]]
+StreamFn: TypeAlias = Callable[
+    [Model, LlmContext, StreamOptions], AssistantStream | Awaitable[AssistantStream]
+]
 
 
-# --- events --------------------------------------------------------------------------------------------------
+# --- events -------------------------------------------------------------------------------------------------
 # `type` has Pi's names. runner/events.py turns them into JSON lines.
 
 
@@ -204,7 +220,7 @@ Listener: TypeAlias = Callable[[AgentEvent, AbortSignal | None], Awaitable[None]
 """Called for each event, in subscription order, and awaited if it returns an awaitable."""
 
 
-# --- hooks ---------------------------------------------------------------------------------------------------
+# --- hooks --------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -249,6 +265,7 @@ class AfterToolCallResult:
     details: Any = None
     is_error: bool | None = None
     terminate: bool | None = None
+    usage: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,24 +286,40 @@ class NextTurn:
 
 
 BeforeToolCall: TypeAlias = Callable[
-    [BeforeToolCallContext, AbortSignal | None], Awaitable[BeforeToolCallResult | None]
+    [BeforeToolCallContext, AbortSignal | None],
+    Awaitable[BeforeToolCallResult | None] | BeforeToolCallResult | None,
 ]
-AfterToolCall: TypeAlias = Callable[[AfterToolCallContext, AbortSignal | None], Awaitable[AfterToolCallResult | None]]
-ShouldStopAfterTurn: TypeAlias = Callable[[TurnContext, AbortSignal | None], Awaitable[bool]]
-PrepareNextTurn: TypeAlias = Callable[[AbortSignal | None], Awaitable[NextTurn | None]]
-PrepareNextTurnWithContext: TypeAlias = Callable[[TurnContext, AbortSignal | None], Awaitable[NextTurn | None]]
-TransformContext: TypeAlias = Callable[[list[Message], AbortSignal | None], Awaitable[list[Message]]]
+AfterToolCall: TypeAlias = Callable[
+    [AfterToolCallContext, AbortSignal | None],
+    Awaitable[AfterToolCallResult | None] | AfterToolCallResult | None,
+]
+ShouldStopAfterTurn: TypeAlias = Callable[[TurnContext, AbortSignal | None], Awaitable[bool] | bool]
+PrepareNextTurn: TypeAlias = Callable[[AbortSignal | None], Awaitable[NextTurn | None] | NextTurn | None]
+PrepareNextTurnWithContext: TypeAlias = Callable[
+    [TurnContext, AbortSignal | None], Awaitable[NextTurn | None] | NextTurn | None
+]
+TransformContext: TypeAlias = Callable[
+    [list[Message], AbortSignal | None], Awaitable[list[Message]] | list[Message]
+]
 ConvertToLlm: TypeAlias = Callable[[list[Message]], Awaitable[list[Message]] | list[Message]]
 GetApiKey: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
-PollMessages: TypeAlias = Callable[[], Awaitable[list[Message] | None]]
+PollMessages: TypeAlias = Callable[[], Awaitable[list[Message] | None] | list[Message] | None]
 
 QueueMode: TypeAlias = Literal["one-at-a-time", "all"]
 ToolExecutionMode: TypeAlias = Literal["parallel", "sequential"]
 
 
+# --- one run ------------------------------------------------------------------------------------------------
+
+EmitEvent: TypeAlias = Callable[[AgentEvent], Coroutine[Any, Any, None]]
+
+
 @dataclass(slots=True)
 class LoopConfig:
-    """What one run of the low-level loop is given. Absent hooks are not asked."""
+    """What one run of the low-level loop is given. Absent hooks are not asked.
+
+    The two hooks after a turn get no signal here, as in Pi; `Agent` binds its own.
+    """
 
     model: Model
     convert_to_llm: ConvertToLlm
@@ -295,13 +328,26 @@ class LoopConfig:
     tool_execution: ToolExecutionMode = "parallel"
     before_tool_call: BeforeToolCall | None = None
     after_tool_call: AfterToolCall | None = None
-    should_stop_after_turn: ShouldStopAfterTurn | None = None
-    prepare_next_turn: PrepareNextTurnWithContext | None = None
+    should_stop_after_turn: Callable[[TurnContext], Awaitable[bool] | bool] | None = None
+    prepare_next_turn: Callable[[TurnContext], Awaitable[NextTurn | None] | NextTurn | None] | None = None
     transform_context: TransformContext | None = None
     get_api_key: GetApiKey | None = None
     get_steering_messages: PollMessages | None = None
     get_follow_up_messages: PollMessages | None = None
+    in_flight: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    """Parallel tool executions under way. A failed run leaves some behind; nobody else cancels them."""
 
 
-ToolsByName: TypeAlias = Mapping[str, AgentTool]
+@dataclass(slots=True)
+class Run:
+    """What the phases of one run share. `config` and `context` may be replaced between turns."""
 
+    context: AgentContext
+    config: LoopConfig
+    emit: EmitEvent
+    signal: AbortSignal | None
+    new_messages: list[Message]
+
+    @property
+    def aborted(self) -> bool:
+        return self.signal is not None and self.signal.aborted
