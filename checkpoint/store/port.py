@@ -19,9 +19,11 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class PreconditionFailed:
-    """412 (or 404 of a conditional overwrite): the condition does not hold; nothing was changed by this call.
+    """412 (or 404 of a conditional overwrite): the condition does not hold; nothing was changed by this
+    call.
 
-    After a lost answer the store's own retry can give this to the writer that won: read again before you judge.
+    After a lost answer the store's own retry can give this to the writer that won: read again before you
+    judge.
     """
 
 

@@ -1,0 +1,309 @@
+"""The head record: the one object of a pipeline that changes, and the rules about who may change it. Pure.
+
+No I/O, no clock, no randomness: `head_writer.py` reads and writes, this decides. Claims, progress, the
+terminal record and its acknowledgement all live in this one object, so that a single compare-and-swap is
+both fence and commit. Fields nobody here knows survive every change: a head keeps the JSON it came from and
+changes only named fields.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from checkpoint.errors import DamagedRecord
+from checkpoint.jsontypes import JsonObject
+from checkpoint.manifest import Count, Digest, Id, Key, RestorePoint, Segment, parse_record
+
+HEAD_LIMIT = 4 * 1024 * 1024
+"""More bytes than any real head has; a larger object is not read."""
+
+HeadState: TypeAlias = Literal["claimed", "terminal", "acknowledged", "rejected"]
+Attempt = Annotated[int, Meta(ge=1)]
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What of a running session is already stored, and what a takeover has to know.
+
+    `chain` tells how `segments` are meant: over the restored manifest's segments and these, they extend it;
+    over these alone, they are the whole session (restored from a plain file, migrated, or new).
+    """
+
+    segments: tuple[Segment, ...]
+    entries: Count
+    leaf_id: str | None
+    chain: Digest
+    input_consumed: bool
+    usage: JsonObject
+    stop: Literal["ask_user", "natural", "limit"] | None = None
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    """The settled end: the exact callback body, and the checkpoint it names (null with `keep_previous`)."""
+
+    body: str
+    webhook_id: str
+    manifest: Key | None
+    digest: Digest | None
+
+
+class HeadFields(Struct, frozen=True, kw_only=True):
+    """The head as the contract has it (and as its JSON Schema is made)."""
+
+    version: Literal[1]
+    pipeline_id: Id
+    session_id: Id
+    attempt: Attempt
+    claim_id: Id
+    revision: Attempt
+    state: HeadState
+    claimed_at: str
+    deadline_s: float
+    grace_s: float
+    callback_url: str | None
+    restore: RestorePoint | None
+    progress: Progress | None
+    terminal: Terminal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A head: its known fields, and the JSON object they were read from (with the unknown ones)."""
+
+    fields: HeadFields
+    json: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who wants the pipeline. `claim_id` is random per process, `restore` is the launch's restore point."""
+
+    pipeline_id: str
+    session_id: str
+    attempt: int
+    claim_id: str
+    claimed_at: str
+    deadline_s: float
+    grace_s: float
+    callback_url: str | None
+    restore: RestorePoint | None
+
+
+# What a claim, or a later write, comes to. All of them are ordinary results.
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The pipeline is ours. `over` is the head of the attempt that was taken over, if any."""
+
+    head: Head
+    over: Head | None
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """The head holds what was to be written."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyTerminal:
+    """A terminal record is stored: run nothing, deliver its body."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedBefore:
+    """The server has refused this pipeline's terminal record."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Another process owns the pipeline (`head`; None if the record has vanished). Nothing of ours may be
+    written.
+    """
+
+    head: Head | None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSession:
+    """This pipeline id belongs to another session: the launch is wrong."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class WriteClaim:
+    """Write `head`: under `If-None-Match: *` if `over` is None, else under `If-Match` with the etag of
+    `over`.
+    """
+
+    head: Head
+    over: Head | None
+
+
+Settled: TypeAlias = AlreadyTerminal | Acknowledged | RejectedBefore
+ClaimDecision: TypeAlias = WriteClaim | Claimed | Settled | Fenced | OtherSession
+
+
+def decide_claim(found: Head | None, me: Claimant) -> ClaimDecision:
+    """The claim table (DESIGN §8), one row per branch. `found` is the pipeline's head as read last."""
+    if found is None:
+        return WriteClaim(_first_claim(me), over=None)
+    if found.fields.session_id != me.session_id:
+        return OtherSession(found)
+    settled = settled_as(found)
+    if settled is not None:
+        return settled
+    if found.fields.claim_id == me.claim_id:
+        return Claimed(found, over=None)  # our own write, whose answer was lost
+    if found.fields.attempt < me.attempt:
+        return WriteClaim(_taken_over(found, me), over=found)
+    return Fenced(found)
+
+
+def settled_as(found: Head) -> Settled | None:
+    """How a head that is no mere claim is settled; None while it is claimed."""
+    match found.fields.state:
+        case "terminal":
+            return AlreadyTerminal(found)
+        case "acknowledged":
+            return Acknowledged(found)
+        case "rejected":
+            return RejectedBefore(found)
+        case "claimed":
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWrite:
+    """What was to be written is there already."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The head is still ours and older: write again under its present etag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Somebody else wrote (or the record vanished): `head` is what stands there."""
+
+    head: Head | None
+
+
+Judgement: TypeAlias = OwnWrite | TryAgain | Overtaken
+
+
+def judge(wanted: Head, found: Head | None) -> Judgement:
+    """After a 412 or 409 for `wanted`, and after reading again: was it our own write, may we retry, or are
+    we out?
+
+    A terminal record, once stored, is final: a different one is never written over it. `wanted` carries a
+    revision that this process has used for nothing else, so an equal one under our claim is the write whose
+    answer was lost.
+    """
+    if found is None or found.fields.claim_id != wanted.fields.claim_id:
+        return Overtaken(found)
+    if found.json == wanted.json:
+        return OwnWrite(found)
+    stored = found.json["terminal"]
+    if stored is not None:
+        return _judge_settled(wanted, found) if stored == wanted.json["terminal"] else Overtaken(found)
+    return TryAgain() if found.fields.revision < wanted.fields.revision else Overtaken(found)
+
+
+def _judge_settled(wanted: Head, found: Head) -> Judgement:
+    """Both hold the same terminal record; a redelivery may have acknowledged or rejected it meanwhile."""
+    if wanted.fields.state in ("terminal", found.fields.state):
+        return OwnWrite(found)
+    return TryAgain() if found.fields.state == "terminal" else Overtaken(found)
+
+
+def with_fields(head: Head, revision: int, **fields: Any) -> Head:
+    """The same head with a higher revision and some fields (JSON values) replaced; all others kept, unknown
+    ones too.
+    """
+    return head_of({**head.json, "revision": revision, **fields})
+
+
+def head_of(json: JsonObject) -> Head:
+    """The head that some JSON object stands for. Raises `msgspec.ValidationError`."""
+    fields = msgspec.convert(json, HeadFields)
+    if (fields.state == "claimed") != (fields.terminal is None):
+        raise msgspec.ValidationError("`state` and `terminal` contradict each other")
+    return Head(fields, json)
+
+
+def parse_head(data: bytes, address: str) -> Head:
+    """A stored head. Raises `DamagedRecord` naming `address` for anything that is not one."""
+    json = parse_record(data, JsonObject, address)
+    try:
+        return head_of(json)
+    except msgspec.ValidationError as error:
+        raise DamagedRecord(address, str(error)) from error
+
+
+def encode_head(head: Head) -> bytes:
+    """The head's bytes: compact JSON, fields in the order they had."""
+    return msgspec.json.encode(head.json)
+
+
+def progress_json(progress: Progress) -> JsonObject:
+    """Progress as the JSON value of the head's field."""
+    return msgspec.to_builtins(progress)
+
+
+def terminal_json(terminal: Terminal) -> JsonObject:
+    """A terminal record as the JSON value of the head's field."""
+    return msgspec.to_builtins(terminal)
+
+
+def _first_claim(me: Claimant) -> Head:
+    return head_of(
+        {
+            "version": 1,
+            "pipeline_id": me.pipeline_id,
+            "session_id": me.session_id,
+            "attempt": me.attempt,
+            "claim_id": me.claim_id,
+            "revision": 1,
+            "state": "claimed",
+            "claimed_at": me.claimed_at,
+            "deadline_s": me.deadline_s,
+            "grace_s": me.grace_s,
+            "callback_url": me.callback_url,
+            "restore": msgspec.to_builtins(me.restore),
+            "progress": None,
+            "terminal": None,
+        }
+    )
+
+
+def _taken_over(found: Head, me: Claimant) -> Head:
+    """The same pipeline under a new owner: its restore point and progress are carried, its clock starts
+    anew.
+    """
+    return with_fields(
+        found,
+        found.fields.revision + 1,
+        attempt=me.attempt,
+        claim_id=me.claim_id,
+        claimed_at=me.claimed_at,
+        deadline_s=me.deadline_s,
+        grace_s=me.grace_s,
+        callback_url=me.callback_url,
+    )
