@@ -5,10 +5,15 @@ nothing here reads a clock or the environment. Refuses a record that contradicts
 without a checkpoint.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, model_validator
 
+from checkpoint.text import clean_json
+from settlement.callback_limit import within
+from settlement.outcome import Undelivered
+from settlement.settle import AskUser, Failure, Settlement, Success
 from settlement.wire import Count, Digest, Id, QuestionId, Time, WireModel, json_bytes
 
 MAX_BODY_BYTES = 20_000
@@ -132,6 +137,72 @@ class Terminal(WireModel):
         return self
 
 
+def build_terminal(
+    *,
+    pipeline_id: str,
+    attempt: int,
+    session_id: str,
+    labels: Mapping[str, str],
+    settlement: Settlement,
+    checkpoint: CheckpointRef,
+    input_consumed: bool,
+    undelivered: Iterable[Undelivered],
+    warnings: Iterable[str],
+    usage: Usage,
+    timings: Timings,
+    runner: str,
+) -> Terminal:
+    """The record of a settled pipeline. Raises pydantic's ValidationError if the parts contradict."""
+    return Terminal(
+        pipeline_id=pipeline_id,
+        attempt=attempt,
+        session_id=session_id,
+        labels=dict(labels),
+        settlement=_on_the_wire(settlement),
+        questions=_waited_for(settlement),
+        checkpoint=checkpoint,
+        input_consumed=input_consumed,
+        undelivered=tuple(UndeliveredMessage(queue=item.queue, text=item.text) for item in undelivered),
+        warnings=tuple(warnings),
+        usage=usage,
+        timings=timings,
+        runner=runner,
+    )
+
+
+def _on_the_wire(settlement: Settlement) -> AskUserSettlement | SuccessSettlement | FailureSettlement:
+    match settlement:
+        case AskUser(interruption=interruption):
+            return AskUserSettlement(
+                interruption=InterruptionRef(
+                    tool_call_id=interruption.tool_call_id,
+                    tool_name=interruption.tool_name,
+                    result_text=interruption.result_text,
+                )
+            )
+        case Success(text=text):
+            return SuccessSettlement(text=text)
+        case Failure():
+            return FailureSettlement(
+                reason=settlement.reason,
+                message=settlement.message,
+                retryable=settlement.retryable,
+                resumable=settlement.resumable,
+                withdrawn_questions=settlement.withdrawn_questions,
+            )
+        case _:
+            assert_never(settlement)
+
+
+def _waited_for(settlement: Settlement) -> tuple[QuestionRef, ...]:
+    if not isinstance(settlement, AskUser):
+        return ()
+    return tuple(
+        QuestionRef(question_id=sent.question_id, tool_call_id=sent.tool_call_id, tool_name=sent.tool_name)
+        for sent in settlement.questions
+    )
+
+
 def webhook_id(pipeline_id: str) -> str:
     """The same for every try and every attempt of a pipeline: there is one terminal record."""
     return f"term_{pipeline_id}"
@@ -139,6 +210,4 @@ def webhook_id(pipeline_id: str) -> str:
 
 def to_body(terminal: Terminal) -> bytes:
     """The exact bytes to store, sign and send: at most `MAX_BODY_BYTES` (see callback_limit)."""
-    from settlement.callback_limit import within
-
-    return json_bytes(within(terminal.model_dump(mode="json"), MAX_BODY_BYTES))
+    return json_bytes(within(clean_json(terminal.model_dump(mode="json")), MAX_BODY_BYTES))

@@ -1,8 +1,8 @@
 """Keeps a terminal callback small: what is cut, in which order, when it would be over the limit.
 
-Order: warnings, undelivered texts, the success text, the result text of the interruption; last,
-beyond what CONTRACTS foresees, a failure's message. Each gives only as much as is needed. Cuts fall between
-characters, never inside one.
+Order: warnings, undelivered texts, the success text, the result text of the interruption; last a failure's
+message, which is short unless somebody else's text got into it. Each gives only as much as is needed. Cuts
+fall between characters, never inside one.
 
 Refuses to cut what decides something: ids, labels, `questions` and `withdrawn_questions` stay whole, because
 a card that is missing there would be withdrawn, or stay open for ever. If these alone are over the limit
@@ -10,7 +10,6 @@ a card that is missing there would be withdrawn, or stay open for ever. If these
 receiving side reads up to 256 KB.
 """
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -131,4 +130,4 @@ def _size(value: Any) -> int:
 
 def _text_size(text: str) -> int:
     """Bytes of `text` inside a JSON string, without the quotes."""
-    return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) - 2
+    return len(json_bytes(text)) - 2

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from checkpoint.text import clean_json
 from settlement.wire import Id, QuestionId, Time, WireModel, json_bytes
 
 
@@ -88,4 +89,4 @@ def build_question(
 
 def to_body(question: Question) -> bytes:
     """The exact bytes to sign and send; the same question gives the same bytes."""
-    return json_bytes(question.model_dump(mode="json"))
+    return json_bytes(clean_json(question.model_dump(mode="json")))

@@ -41,12 +41,9 @@ def read(model: type[AnyWireModel], body: bytes) -> AnyWireModel:
 def json_bytes(value: Any) -> bytes:
     """UTF-8 JSON without spaces, keys in their given order: the same value gives the same bytes.
 
-    A lone surrogate becomes `?`: text is cleaned where it enters, and what slips through must not stop a
-    callback.
+    Text must be clean (`checkpoint.text`): a lone surrogate raises ValueError, as NaN does.
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        errors="replace"
-    )
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def time_text(moment: datetime) -> str:
