@@ -25,7 +25,7 @@ FROM ${BASE}
 RUN if ! command -v tini >/dev/null; then \
       apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/*; \
     fi \
-    && python3 -m compileall -q -j 0 -x '/(test|tests|lib2to3|idlelib|site-packages|dist-packages)/' \
+    && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/(test|tests|lib2to3|idlelib|site-packages|dist-packages)/' \
        "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
     && mkdir -p /pipeline/workspace && chown -R 10001:10001 /pipeline
 COPY --from=build /opt/runner /opt/runner
@@ -37,6 +37,7 @@ USER 10001:10001
 # All that is ever written to; the root file system may be mounted read-only.
 VOLUME ["/tmp", "/pipeline/workspace"]
 WORKDIR /pipeline
-# tini reaps what tools leave behind and passes SIGTERM to the runner alone (no -g): the runner ends its tools itself.
-ENTRYPOINT ["tini", "--", "runner"]
+# tini reaps what tools leave behind, also where it is not process 1 (-s), and passes SIGTERM to the runner alone (no -g),
+# which ends its tools itself.
+ENTRYPOINT ["tini", "-s", "--", "runner"]
 CMD ["run"]
