@@ -7,7 +7,7 @@ that may not ask, whatever its output says.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,26 +28,25 @@ class AskedCall:
 
 
 class InterruptionAdapter:
-    """Give `after_tool_call` to the agent. `ask_tools`: further tools whose result may be a question."""
+    """Give `after_tool_call` to the agent.
 
-    def __init__(self, ask_tools: Iterable[str] = ()) -> None:
+    `note` is told of every successful ask at once (`QuestionGate.note`). `ask_tools`: further tools whose
+    result may be a question.
+    """
+
+    def __init__(self, note: Callable[[AskedCall], None], ask_tools: Iterable[str] = ()) -> None:
+        self._note = note
         self._may_ask = ASK_TOOLS | frozenset(ask_tools)
         self.reset()
 
     def reset(self) -> None:
         """Before each run."""
         self._interruption: Interruption | None = None
-        self._asked: list[AskedCall] = []
 
     @property
     def interruption(self) -> Interruption | None:
         """The first successful ask of the run, in order of completion."""
         return self._interruption
-
-    @property
-    def asked(self) -> tuple[AskedCall, ...]:
-        """All successful asks of the run."""
-        return tuple(self._asked)
 
     def after_tool_call(self, context: AfterToolCallContext, _signal: AbortSignal | None) -> None:
         """Overrides nothing and never raises: an exception here would turn the result into an error."""
@@ -58,7 +57,7 @@ class InterruptionAdapter:
         if text is None:
             return
         call_id = str(context.tool_call.get("id"))
-        self._asked.append(AskedCall(call_id, name))
+        self._note(AskedCall(call_id, name))
         if self._interruption is None:
             self._interruption = Interruption(call_id, name, text)
 

@@ -110,8 +110,8 @@ def asking_tools(gate: QuestionGate) -> list[AgentTool]:
             name="ask_user",
             description=(
                 "Ask the user a question when you cannot go on without their answer: a choice, a "
-                "confirmation, or something that no other tool can find out. The run ends after this turn and "
-                "goes on with the answer."
+                "confirmation, or something that no other tool can find out. The run ends after this turn "
+                "and goes on with the answer."
             ),
             parameters=ASK_USER_PARAMETERS,
             execute=ask_user,
@@ -187,8 +187,8 @@ def _options_problem(value: Any) -> str | None:
     options = cast("list[Any]", value)
     if not MIN_OPTIONS <= len(options) <= MAX_OPTIONS:
         return (
-            f"`options` has {len(options)} entries; give {MIN_OPTIONS} to {MAX_OPTIONS}, or leave it out to "
-            "let the user answer freely"
+            f"`options` has {len(options)} entries; give {MIN_OPTIONS} to {MAX_OPTIONS}, or leave it "
+            "out to let the user answer freely"
         )
     for option in options:
         if not isinstance(option, str) or not option.strip():
