@@ -1,1 +1,1 @@
-"""What the product's speed rests on, as numbers: `python -m bench [NAME]` (see docs/benchmarks.md)."""
+"""What the product's speed rests on, as numbers: `python -m bench [NAME]`."""
