@@ -1,11 +1,12 @@
 """Questions over HTTP: the adapter behind the gate, over the same delivery as the terminal callback.
 
-Signed, and idempotent by the question's id: every try carries the same bytes, so that a server which took the first
-one and whose answer was lost answers the second as it would have the first. Refuses to follow redirects, to wait
-without a bound, and to repeat to the model anything that came over the network.
+Signed, and idempotent by the question's id: every try carries the same bytes, so that a server which took
+the first one and whose answer was lost answers the second as it would have the first. Refuses to follow
+redirects, to wait without a bound, and to repeat to the model anything that came over the network.
 
-Possibly sent is a question of which some try ended in a way that does not rule out that the server took it (the
-connection broke or timed out once it stood, a 5xx, 409 `in-flight`), and which no later try saw answered with 2xx.
+Possibly sent is a question of which some try ended in a way that does not rule out that the server took it
+(the connection broke or timed out once it stood, a 5xx, 409 `in-flight`), and which no later try saw
+answered with 2xx.
 """
 
 import asyncio
@@ -32,7 +33,8 @@ MAX_TRIES = 6
 
 
 class HttpQuestionSender:
-    """Posts to `url`. `time_left`: what remains of the pipeline's time, in seconds; nothing is tried beyond it."""
+    """Posts to `url`. `time_left`: what remains of the pipeline's time, in seconds; nothing is tried beyond
+    it."""
 
     def __init__(
         self,
@@ -102,7 +104,8 @@ def _woken_by(signal: AbortSignal | None, around: Surroundings) -> Surroundings:
 
 
 def _may_have_been_taken(tried: Try) -> bool:
-    """Whether this try leaves it open that the server has the question. Only what it may try again can do so."""
+    """Whether this try leaves it open that the server has the question. Only what it may try again can do
+    so."""
     if not isinstance(tried.verdict, Retry | GaveUp):
         return False
     match tried.answer:
@@ -133,4 +136,4 @@ def _gave_up(last: Answer | NoAnswer | None, tries: int) -> str:
             found = what
         case Answer(status=status):
             found = f"the server answered HTTP {status}"
-    return f"The question could not be delivered: {found} (tries: {tries}). Ask again later, or {_INSTEAD}"
+    return f"The question was not delivered: {found} (tries: {tries}). Ask again later, or {_INSTEAD}"
