@@ -66,7 +66,12 @@ def load_context(path: Path, index: SessionIndex) -> SessionContext:
 
 
 def load_projection(path: Path, index: SessionIndex) -> Projection:
-    """The context in Pi's own shape, system messages in their places. Raises SessionDamaged, OSError."""
+    """The context in Pi's own shape, system messages in their places. Raises SessionDamaged, OSError.
+
+    Refuses (ValueError) an index of an old version: `migrate` the file first.
+    """
+    if index.needs_migration:
+        raise ValueError("a session of version 1 or 2 must be migrated before it is used")
     branch = index.branch()
     if branch.cycle is not None:
         raise cycle_error(index, branch.cycle)

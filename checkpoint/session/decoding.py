@@ -7,7 +7,6 @@ wins.
 
 import json
 import re
-from json.decoder import scanstring
 from typing import Any, Final
 
 from checkpoint.session.javascript import number_from_text
@@ -19,8 +18,6 @@ def _refuse_constant(name: str) -> Any:
 
 _DECODER: Final = json.JSONDecoder(parse_int=number_from_text, parse_constant=_refuse_constant)
 _BLANKS: Final = re.compile(r"[ \t\n\r]*")
-_NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_WORDS: Final[dict[str, tuple[str, Any]]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
 
 def decode_text(line: bytes) -> str:
@@ -37,46 +34,65 @@ def parse(text: str) -> Any:
 
 
 def _parse_deep(text: str) -> Any:
-    """As `parse`, with a stack of its own instead of the interpreter's: for lines nested a thousand deep and
-    more.
-    """
-    stack: list[tuple[list[Any] | dict[str, Any], str]] = []
+    """As `parse`, with a stack of its own instead of the interpreter's: for lines nested a thousand deep."""
+    stack: list[_Open] = []
     position = _skip(text, 0)
     while True:
-        character = text[position : position + 1]
-        if character == "{" and text[(inner := _skip(text, position + 1)) : inner + 1] != "}":
-            key, position = _key(text, inner)
-            stack.append(({}, key))
-            continue
-        if character == "[" and text[(inner := _skip(text, position + 1)) : inner + 1] != "]":
-            stack.append(([], ""))
-            position = inner
+        opened = _opening(text, position)
+        if opened is not None:
+            container, position = opened
+            stack.append(container)
             continue
         value, position = _leaf(text, position)
-        while True:  # hand the finished value to its container, and close containers as long as they end here
+        while True:  # the value goes into its container, and so does every container that ends here
             position = _skip(text, position)
             if not stack:
                 if position != len(text):
                     raise ValueError(f"trailing characters at {position}")
                 return value
-            container, key = stack[-1]
-            if isinstance(container, list):
-                container.append(value)
-                end = "]"
-            else:
-                container[key] = value
-                end = "}"
+            container = stack[-1]
+            container.take(value)
             character = text[position : position + 1]
-            position += 1
+            position = _skip(text, position + 1)
             if character == ",":
-                position = _skip(text, position)
-                if isinstance(container, dict):
-                    key, position = _key(text, position)
-                    stack[-1] = (container, key)
+                if not container.is_list:
+                    container.key, position = _key(text, position)
                 break
-            if character != end:
-                raise ValueError(f"expected ',' or '{end}' at {position - 1}")
-            value = stack.pop()[0]
+            if character != container.end:
+                raise ValueError(f"expected ',' or '{container.end}' before {position}")
+            value = stack.pop().value
+
+
+class _Open:
+    """A list or an object whose end has not been read yet; `key` is the one that waits for its value."""
+
+    __slots__ = ("end", "is_list", "key", "value")
+
+    def __init__(self, *, is_list: bool, key: str = "") -> None:
+        self.is_list = is_list
+        self.end = "]" if is_list else "}"
+        self.key = key
+        self.value: Any = [] if is_list else {}
+
+    def take(self, value: Any) -> None:
+        if self.is_list:
+            self.value.append(value)
+        else:
+            self.value[self.key] = value
+
+
+def _opening(text: str, position: int) -> tuple[_Open, int] | None:
+    """A list or object that is not empty, and the place of its first value; None if none begins here."""
+    if text.startswith("[", position):
+        inner = _skip(text, position + 1)
+        return None if text.startswith("]", inner) else (_Open(is_list=True), inner)
+    if text.startswith("{", position):
+        inner = _skip(text, position + 1)
+        if text.startswith("}", inner):
+            return None
+        key, inner = _key(text, inner)
+        return _Open(is_list=False, key=key), inner
+    return None
 
 
 def _skip(text: str, position: int) -> int:
@@ -88,7 +104,7 @@ def _key(text: str, position: int) -> tuple[str, int]:
     """A key and the place where its value begins."""
     if text[position : position + 1] != '"':
         raise ValueError(f"expected a key at {position}")
-    key, position = scanstring(text, position + 1, True)
+    key, position = _DECODER.raw_decode(text, position)
     position = _skip(text, position)
     if text[position : position + 1] != ":":
         raise ValueError(f"expected ':' at {position}")
@@ -97,21 +113,8 @@ def _key(text: str, position: int) -> tuple[str, int]:
 
 def _leaf(text: str, position: int) -> tuple[Any, int]:
     """A string, number, word or empty container, and the place behind it."""
-    character = text[position : position + 1]
-    if character == '"':
-        return scanstring(text, position + 1, True)
-    if character == "{":
+    if text.startswith("{", position):
         return {}, _skip(text, position + 1) + 1
-    if character == "[":
+    if text.startswith("[", position):
         return [], _skip(text, position + 1) + 1
-    if character in _WORDS:
-        word, value = _WORDS[character]
-        if text.startswith(word, position):
-            return value, position + len(word)
-    match = _NUMBER.match(text, position)
-    if match is None:
-        raise ValueError(f"expected a value at {position}")
-    integer, fraction, exponent = match.groups()
-    if fraction is None and exponent is None:
-        return number_from_text(integer), match.end()
-    return float(match.group()), match.end()
+    return _DECODER.raw_decode(text, position)

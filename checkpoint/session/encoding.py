@@ -36,7 +36,7 @@ def _is_plain(value: Any) -> bool:
     todo: list[Any] = [value]
     while todo:
         item = todo.pop()
-        kind = type(item)
+        kind = cast("type[object]", type(item))
         if kind is str or kind is bool or item is None:
             continue
         if kind is int:

@@ -31,7 +31,7 @@ def is_header(value: Any) -> bool:
 
 
 def format_version(header: JsonObject) -> float:
-    """The version as Pi compares it: absent or null is 1, `"3"` is 3, true is 1; NaN for what is no number."""
+    """The version as Pi compares it: absent or null is 1, `"3"` is 3, true is 1; NaN if no number."""
     version = header.get("version")
     return 1.0 if version is None else to_number(version)
 

@@ -64,7 +64,10 @@ class SessionIndex:
     _branch: Branch | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.by_id = {identity(head.id): position for position, head in enumerate(self.heads)}
+        self.by_id = {
+            key if type(key) is str else identity(key): position
+            for position, key in enumerate(head.id for head in self.heads)
+        }
 
     def __len__(self) -> int:
         return len(self.heads)

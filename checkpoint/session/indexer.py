@@ -6,22 +6,21 @@ odd fields); what it refuses is read again in full. So both ways give the same, 
 
 Damage, with `fail` (the default) and with `skip` (Pi's lenient reading):
 
-| in the file                                       | `fail`                        | `skip`                     |
-|---------------------------------------------------|-------------------------------|----------------------------|
-| nothing at all, no header first, header without id| error                         | error, as Pi               |
-| header version other than absent, 1, 2, 3         | error                         | as Pi compares it          |
-| line that is no JSON                              | error                         | skipped, warning           |
-| bytes that are no UTF-8                           | error                         | U+FFFD                     |
-| `null`, `false`, `0`, `""`                        | error                         | skipped, warning           |
-| another value that is no object                   | error                         | entry without id, warning  |
-| entry whose type or id is no text, or parent odd  | error                         | kept, as Pi                |
-| two entries with one id                           | error                         | the later counts, warning  |
-| last line without its end, whole                  | kept and ended, warning       | the same                   |
-| last line without its end, torn                   | cut, warning                  | kept, ended, skipped       |
-| cycle on the active branch                        | error                         | error when it is followed  |
-| unknown parent on the active branch               | branch starts there, warning  | the same                   |
-| a second header                                   | ignored, warning              | ignored, warning           |
-| blank lines, CRLF, unknown types and fields, damage to branches that are not active | nothing | nothing        |
+| in the file                                        | `fail`                       | `skip`             |
+|----------------------------------------------------|------------------------------|--------------------|
+| no bytes, no header first, a header without id     | error                        | error              |
+| header version other than absent, 1, 2, 3          | error                        | compared as Pi does|
+| a line that is no JSON, or `null`, `false`, 0, `""`| error                        | skipped, warning   |
+| bytes that are no UTF-8                            | error                        | read as U+FFFD     |
+| another value that is no object                    | error                        | entry without id   |
+| an entry whose type, id or parent is no text       | error                        | kept               |
+| two entries with one id                            | error                        | later one, warning |
+| last line whole, without its line end              | kept and ended, warning      | the same           |
+| last line torn                                     | cut, warning                 | kept and ended     |
+| cycle on the active branch                         | error                        | error once followed|
+| unknown parent on the active branch                | branch starts there, warning | the same           |
+| a second header                                    | ignored, warning             | the same           |
+| blank lines, CRLF, unknown types and fields; cycles and unknown parents elsewhere | nothing | nothing |
 """
 
 from array import array

@@ -7,7 +7,6 @@ Pure. Refuses to be an emulator: only what a session file can bring about is her
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import Decimal
 from typing import Any, Final, final
 
 MAX_SAFE_INTEGER: Final = 2**53 - 1
@@ -77,7 +76,7 @@ def to_number(value: Any) -> float:
 
 
 def number_from_text(text: str) -> int | float:
-    """The value of an integer literal as a double has it: `9007199254740993` loses its last digit, as in Pi."""
+    """The value of an integer literal as a double has it: `9007199254740993` loses a digit, as in Pi."""
     if len(text) <= 15:
         return int(text)
     value = float(text)
@@ -98,16 +97,28 @@ def number_to_text(value: float) -> str:
         return "null"
     if value == 0:
         return "0"
-    if 1e-6 <= abs(value) < 1e21:
-        text = format(Decimal(repr(value)), "f")
-        return text.removesuffix(".0")
     mantissa, _, exponent = repr(value).partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"
+    if exponent == "":
+        return mantissa.removesuffix(".0")
+    if 1e-6 <= abs(value) < 1e21:
+        return _without_exponent(mantissa, int(exponent))
+    return f"{mantissa}e{int(exponent):+d}"
+
+
+def _without_exponent(mantissa: str, exponent: int) -> str:
+    """`-1.25`, 20 as `-125000000000000000000`; `1.25`, -6 as `0.00000125`: zeros instead of the exponent."""
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.removeprefix("-").partition(".")
+    digits = whole + fraction
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    return sign + digits.ljust(exponent + 1, "0")
 
 
 _ISO: Final = re.compile(
     r"(?P<year>\d{4})(-(?P<month>\d\d)(-(?P<day>\d\d))?)?"
-    r"(T(?P<hour>\d\d):(?P<minute>\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d:\d\d)?)?",
+    r"([T ](?P<hour>\d\d):(?P<minute>\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d+))?)?"
+    r"(?P<zone>Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,8 +128,8 @@ def date_ms(value: Any) -> int | None:
     """`new Date(value).getTime()` in ms since 1970, None for an invalid date (NaN, which JSON writes as
     null).
 
-    Of texts only ISO 8601 is understood, which is all that Pi writes; a time without a zone counts as UTC
-    here.
+    Of texts only ISO 8601 is understood (a blank may stand for `T`), which is all that Pi writes; a time
+    without a zone counts as UTC here.
     """
     if isinstance(value, str):
         return _iso_ms(value)

@@ -6,7 +6,7 @@ program.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.session.javascript import truthy
@@ -19,7 +19,6 @@ _BRANCH_OPEN: Final = (
     "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n"
 )
 _BRANCH_CLOSE: Final = "</summary>"
-_PASSED: Final = frozenset({"user", "assistant", "toolResult", "system"})
 
 
 def convert_to_llm(messages: Sequence[Any]) -> list[Message]:
@@ -28,17 +27,16 @@ def convert_to_llm(messages: Sequence[Any]) -> list[Message]:
     for message in messages:
         if not isinstance(message, dict):
             continue
-        for_model = _convert(message)
+        for_model = _convert(cast("Message", message))
         if for_model is not None:
             converted.append(for_model)
     return converted
 
 
 def _convert(message: JsonObject) -> Message | None:
-    role = message.get("role")
-    if role in _PASSED if isinstance(role, str) else False:
-        return message
-    match role:
+    match message.get("role"):
+        case "user" | "assistant" | "toolResult" | "system":
+            return message
         case "custom":
             content = message.get("content")
             return _user(message, _text(content) if isinstance(content, str) else content)

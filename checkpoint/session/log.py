@@ -66,7 +66,7 @@ class SessionLog:
         ids: set[Any] | None = None,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        """For a file of `size` bytes that ends in a line end, or is empty. `clock` gives Unix milliseconds."""
+        """For a file of `size` bytes that ends in a line end, or is empty. `clock`: Unix milliseconds."""
         self._file = file
         self._size = size
         self._entries = entries

@@ -105,6 +105,7 @@ def _name_first_kept(entry: JsonObject, ids: list[str | None]) -> None:
 
 
 def _rename_hook(entry: JsonObject) -> None:
-    message = entry.get("message")
-    if entry.get("type") == "message" and isinstance(message, dict) and message.get("role") == "hookMessage":
-        message["role"] = "custom"
+    if entry.get("type") == "message" and isinstance(entry.get("message"), dict):
+        message: JsonObject = entry["message"]
+        if message.get("role") == "hookMessage":
+            message["role"] = "custom"

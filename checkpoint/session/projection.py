@@ -15,7 +15,7 @@ from checkpoint.session.javascript import UNDEFINED, date_ms, identity, truthy
 ReadEntry = Callable[[int], JsonObject]
 """The decoded entry at a position; an empty object for a line that holds another value."""
 
-_EMPTY_CONTENT: Final[dict[str, Any]] = {"user": [], "assistant": [], "toolResult": [], "system": ""}
+_BLOCKS: Final = frozenset({"user", "assistant", "toolResult"})
 _EDITABLE: Final = frozenset({"user", "assistant", "toolResult", "custom"})
 
 
@@ -126,9 +126,11 @@ def _messages(entry: JsonObject, position: int, *, is_first: bool) -> Iterator[A
 def _stored_message(entry: JsonObject, position: int) -> Any:
     role = _role(entry, position)
     message = entry["message"]
-    if isinstance(role, str) and role in _EMPTY_CONTENT and message.get("content") is None:
-        return {**message, "content": _EMPTY_CONTENT[role] or type(_EMPTY_CONTENT[role])()}
-    return message
+    if not isinstance(role, str) or message.get("content") is not None:
+        return message
+    if role in _BLOCKS:
+        return {**message, "content": []}
+    return {**message, "content": ""} if role == "system" else message
 
 
 def _role(entry: JsonObject, position: int) -> Any:
@@ -140,13 +142,16 @@ def _role(entry: JsonObject, position: int) -> Any:
 
 def _edited(message: Any, replacement: Any) -> Any:
     """The message with the content of a `context_edit`; text for an assistant or a tool becomes one block."""
-    role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(role, str) or role not in _EDITABLE or not isinstance(replacement, dict):
-        return message
-    content = cast("JsonObject", replacement).get("content")
+    if not isinstance(message, dict) or not isinstance(replacement, dict):
+        return cast("Any", message)
+    fields = cast("JsonObject", message)
+    role: Any = fields.get("role")
+    if not isinstance(role, str) or role not in _EDITABLE:
+        return fields
+    content: Any = cast("JsonObject", replacement).get("content")
     if isinstance(content, str) and role in ("assistant", "toolResult"):
         content = [{"type": "text", "text": content}]
-    return {**cast("JsonObject", message), "content": content}
+    return {**fields, "content": content}
 
 
 def _model(path: Sequence[int], heads: Sequence[EntryHead], read: ReadEntry) -> JsonObject | None:

@@ -36,15 +36,15 @@ def walk(nodes: Sequence[Node], by_id: dict[Any, int]) -> Branch:
     last = len(nodes) - 1
     leaf_id = nodes[last].id
     position = by_id.get(identity(leaf_id), last) if truthy(leaf_id) else last
-    met: set[int] = set()
+    met = bytearray(len(nodes))
     positions: list[int] = []
-    while position not in met:
-        met.add(position)
+    while not met[position]:
+        met[position] = True
         positions.append(position)
         parent_id = nodes[position].parent_id
-        if not truthy(parent_id):
+        if not parent_id and not truthy(parent_id):
             return Branch(positions[::-1])
-        parent = by_id.get(identity(parent_id))
+        parent = by_id.get(parent_id if type(parent_id) is str else identity(parent_id))
         if parent is None:
             return Branch(positions[::-1], orphan=True)
         position = parent
