@@ -225,15 +225,11 @@ class Agent:
 
     async def _run_prompts(self, messages: list[Message], *, skip_first_poll: bool = False) -> None:
         context, config = self._context(), self._config(skip_first_poll=skip_first_poll)
-        await self._run(
-            lambda signal: run_agent_loop(messages, context, config, self._process, signal, self.stream_fn)
-        )
+        await self._run(lambda signal: run_agent_loop(messages, context, config, self._process, signal, self.stream_fn))
 
     async def _run_continuation(self) -> None:
         context, config = self._context(), self._config()
-        await self._run(
-            lambda signal: run_agent_loop_continue(context, config, self._process, signal, self.stream_fn)
-        )
+        await self._run(lambda signal: run_agent_loop_continue(context, config, self._process, signal, self.stream_fn))
 
     async def _run(self, loop: Callable[[AbortSignal], Awaitable[object]]) -> None:
         run = self._active = _ActiveRun()
@@ -315,9 +311,7 @@ class Agent:
         return prepare
 
 
-def _prompt_messages(
-    prompt: str | Message | Sequence[Message], images: Sequence[JsonObject] | None
-) -> list[Message]:
+def _prompt_messages(prompt: str | Message | Sequence[Message], images: Sequence[JsonObject] | None) -> list[Message]:
     if isinstance(prompt, str):
         content = [{"type": "text", "text": prompt}, *(images or ())]
         return [{"role": "user", "content": content, "timestamp": _now_ms()}]

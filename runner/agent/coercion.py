@@ -8,10 +8,10 @@ without a `type`) are those of Pi 0.83.0's `validateToolArguments` for plain JSO
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from checkpoint.jsontypes import JsonObject
+from runner.agent.javascript import number_text
 from runner.agent.types import is_json_list, is_json_object
 
 Accepts = Callable[[Any, JsonObject], bool]
@@ -197,15 +197,3 @@ def _parsed(text: str) -> int | float | None:
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) <= _EXACT else number
-
-
-def number_text(number: int | float) -> str:
-    """As JavaScript writes it: `1` for 1.0, plain decimals from 1e-6 to 1e21, else `1e-7`."""
-    if isinstance(number, int):
-        return str(number)
-    size = abs(number)
-    if number.is_integer() and size < 1e21:
-        return str(int(number))
-    if 1e-6 <= size < 1e21:
-        return format(Decimal(repr(number)), "f")
-    return re.sub(r"e([+-])0", r"e\1", repr(number))

@@ -14,8 +14,7 @@ class AgentRefused(Exception):
 def busy_prompting() -> AgentRefused:
     return AgentRefused(
         "busy",
-        "Agent is already processing a prompt. "
-        "Use steer() or followUp() to queue messages, or wait for completion.",
+        "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.",
     )
 
 

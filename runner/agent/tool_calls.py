@@ -163,9 +163,7 @@ async def _prepare(run: Run, message: Message, call: JsonObject) -> _Prepared | 
         return _failed(call, f"Tool {call['name']} not found")
     try:
         raw = call.get("arguments")
-        valid = validate_arguments(
-            tool, raw if tool.prepare_arguments is None else tool.prepare_arguments(raw)
-        )
+        valid = validate_arguments(tool, raw if tool.prepare_arguments is None else tool.prepare_arguments(raw))
         if isinstance(valid, InvalidArguments):
             return _failed(call, valid.text)
         refusal = await _ask_before(run, message, call, valid.args)
@@ -229,9 +227,7 @@ async def _finalise(run: Run, message: Message, step: _Prepared, executed: _Fini
     hook = run.config.after_tool_call
     if hook is None:
         return executed
-    asked = AfterToolCallContext(
-        message, step.tool_call, step.args, executed.result, executed.is_error, run.context
-    )
+    asked = AfterToolCallContext(message, step.tool_call, step.args, executed.result, executed.is_error, run.context)
     try:
         override = await resolved(hook(asked, run.signal))
     except Exception as error:  # noqa: BLE001 - whatever a hook raises is this call's result

@@ -51,9 +51,7 @@ def is_json_list(value: Any) -> TypeGuard[list[Any]]:
 # --- tools --------------------------------------------------------------------------------------------------
 
 UpdateCallback: TypeAlias = Callable[[ToolResult], None]
-ExecuteTool: TypeAlias = Callable[
-    [str, JsonObject, AbortSignal | None, UpdateCallback], Awaitable[ToolResult]
-]
+ExecuteTool: TypeAlias = Callable[[str, JsonObject, AbortSignal | None, UpdateCallback], Awaitable[ToolResult]]
 """(tool_call_id, validated arguments, signal, on_update) -> result. Raising gives an error result."""
 
 
@@ -124,9 +122,7 @@ class AssistantStream(Protocol):
         ...
 
 
-StreamFn: TypeAlias = Callable[
-    [Model, LlmContext, StreamOptions], AssistantStream | Awaitable[AssistantStream]
-]
+StreamFn: TypeAlias = Callable[[Model, LlmContext, StreamOptions], AssistantStream | Awaitable[AssistantStream]]
 
 
 # --- events -------------------------------------------------------------------------------------------------
@@ -298,9 +294,7 @@ PrepareNextTurn: TypeAlias = Callable[[AbortSignal | None], Awaitable[NextTurn |
 PrepareNextTurnWithContext: TypeAlias = Callable[
     [TurnContext, AbortSignal | None], Awaitable[NextTurn | None] | NextTurn | None
 ]
-TransformContext: TypeAlias = Callable[
-    [list[Message], AbortSignal | None], Awaitable[list[Message]] | list[Message]
-]
+TransformContext: TypeAlias = Callable[[list[Message], AbortSignal | None], Awaitable[list[Message]] | list[Message]]
 ConvertToLlm: TypeAlias = Callable[[list[Message]], Awaitable[list[Message]] | list[Message]]
 GetApiKey: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
 PollMessages: TypeAlias = Callable[[], Awaitable[list[Message] | None] | list[Message] | None]

@@ -5,18 +5,22 @@ tool's schema is compiled once. References to other documents are not followed: 
 server.
 """
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.coercion import coerce, copied
-from runner.agent.types import AgentTool, is_json_list, is_json_object
+from runner.agent.javascript import indented_json
+from runner.agent.types import AgentTool
 from runner.agent.violations import violations
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
+
+
+MOST_COMPLAINTS = 8
+"""More than a model can use at once (and Pi's limit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,10 @@ def validate_arguments(tool: AgentTool, arguments: Any) -> ValidArguments | Inva
     complaints = schema.complaints(args)
     if not complaints:
         return ValidArguments(args)
-    lines = "\n".join(f"  - {path}: {complaint}" for path, complaint in complaints)
-    received = json.dumps(_as_javascript(arguments), indent=2, ensure_ascii=False)
+    lines = [f"  - {path}: {complaint}" for path, complaint in complaints[:MOST_COMPLAINTS]]
+    listed = "\n".join(lines)
     return InvalidArguments(
-        f'Validation failed for tool "{tool.name}":\n{lines}\n\nReceived arguments:\n{received}'
+        f'Validation failed for tool "{tool.name}":\n{listed}\n\nReceived arguments:\n{indented_json(arguments)}'
     )
 
 
@@ -91,12 +95,3 @@ def _compile(schema: Any) -> "Validator | str":
 
 def _refuse(uri: str) -> Any:
     raise ValueError(f"references to other documents are not followed: {uri}")
-
-
-def _as_javascript(value: Any) -> Any:
-    """For quoting: whole floats are written without a fraction."""
-    if is_json_object(value):
-        return {key: _as_javascript(member) for key, member in value.items()}
-    if is_json_list(value):
-        return [_as_javascript(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
