@@ -162,9 +162,7 @@ def questions_of_turn(outcome: Outcome) -> tuple[SentQuestion, ...]:
     """
     if outcome.interruption is None:
         return ()
-    proven = _distinct(
-        question for question in outcome.questions if question.confirmed and question.result_logged
-    )
+    proven = _distinct(question for question in outcome.questions if question.confirmed and question.result_logged)
     own = [question for question in proven if question.tool_call_id == outcome.interruption.tool_call_id]
     return tuple(question for question in proven if own and question.entry_id == own[-1].entry_id)
 
@@ -194,9 +192,7 @@ def _as_limit(reason: StopReason) -> LimitReason | None:
             return None
 
 
-def _failure(
-    outcome: Outcome, reason: FailureReason, found: str, *, retryable: bool | None = None
-) -> Failure:
+def _failure(outcome: Outcome, reason: FailureReason, found: str, *, retryable: bool | None = None) -> Failure:
     rule = FAILURE_RULES[reason]
     return Failure(
         reason=reason,
@@ -208,6 +204,7 @@ def _failure(
 
 
 def _detail(found: str) -> str:
-    """On one line, bounded, and encodable whatever the exception's text held."""
-    line = " ".join(found.encode("utf-8", "replace").decode().replace("\x00", "").split()).rstrip(".:; ")
+    """On one line, bounded, without anything that a terminal or an encoder would choke on."""
+    printable = "".join(character if character.isprintable() else " " for character in found)
+    line = " ".join(printable.split()).rstrip(".:; ")
     return line if len(line) <= MAX_DETAIL else line[: MAX_DETAIL - 1].rstrip() + "…"
