@@ -8,6 +8,7 @@ Sources: docs/callbacks.md; RFC 9110 10.2.3 (Retry-After); RFC 9457 (problem typ
 
 import re
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
@@ -106,8 +107,7 @@ def _final(answer: Answer) -> Delivered | Rejected | Refused | None:
         case status if 200 <= status <= 299:
             return Delivered()
         case 409:
-            in_flight = answer.problem_type is not None and answer.problem_type.endswith("in-flight")
-            return None if in_flight else Rejected(409, answer.problem_type)
+            return None if _is_in_flight(answer) else Rejected(409, answer.problem_type)
         case 410:
             return Rejected(410, answer.problem_type)
         case 408 | 425 | 429:
@@ -116,6 +116,17 @@ def _final(answer: Answer) -> Delivered | Rejected | Refused | None:
             return None
         case status:
             return Refused(status)
+
+
+def _is_in_flight(answer: Answer) -> bool:
+    return answer.problem_type is not None and answer.problem_type.endswith("in-flight")
+
+
+def may_be_taken(answer: Answer | NoAnswer) -> bool:
+    """Whether the server may hold what was sent although this answer does not say so."""
+    if isinstance(answer, NoAnswer):
+        return answer.may_have_arrived
+    return answer.status >= 500 or (answer.status == 409 and _is_in_flight(answer))
 
 
 def parse_retry_after(value: str | None, now_s: float) -> float | None:
@@ -127,6 +138,8 @@ def parse_retry_after(value: str | None, now_s: float) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
+    if moment.tzinfo is None:  # "-0000", which HTTP does not have
+        moment = moment.replace(tzinfo=UTC)
     return max(0.0, moment.timestamp() - now_s)
