@@ -26,8 +26,8 @@ class SessionContext:
     """The conversation as the agent takes it up again.
 
     `messages` are in order and hold no system messages: what those add up to is `system_prompt` (None if
-    there are none). `entry_ids` has the id of the entry behind each message. `model` is `{provider, modelId}`
-    as last used.
+    there are none). `entry_ids` has the id of the entry behind each message (empty, after `skip`, if that has
+    none). `model` is `{provider, modelId}` as last used.
     """
 
     messages: list[Message]
@@ -53,7 +53,8 @@ def load_context(path: Path, index: SessionIndex) -> SessionContext:
             system.append(message)
             continue
         messages.append(cast("Message", message))
-        entry_ids.append(index.heads[position].id)
+        entry_id = index.heads[position].id
+        entry_ids.append(entry_id if isinstance(entry_id, str) else "")
     level = projection.thinking_level
     return SessionContext(
         messages=messages,

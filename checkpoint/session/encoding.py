@@ -116,7 +116,5 @@ def _string(text: str) -> str:
     quoted = encode_basestring(text)
     if not _LONE.search(quoted):
         return quoted
-    joined = _PAIR.sub(
-        lambda pair: pair.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le"), quoted
-    )
+    joined = _PAIR.sub(lambda pair: pair.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le"), quoted)
     return _LONE.sub(lambda half: f"\\u{ord(half.group()):04x}", joined)

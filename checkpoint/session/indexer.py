@@ -185,9 +185,7 @@ class SessionIndexer:
             if self._has_ids and not isinstance(head.id, str):
                 raise self._damaged("entry", number, "this entry has no `id` that is a text")
             if self._has_ids and not isinstance(head.parent_id, (str, type(None))):
-                raise self._damaged(
-                    "entry", number, "the `parentId` of this entry is neither a text nor null"
-                )
+                raise self._damaged("entry", number, "the `parentId` of this entry is neither a text nor null")
         return head
 
     def _add(self, head: EntryHead, offset: int, length: int, number: int) -> None:
@@ -243,9 +241,7 @@ class SessionIndexer:
         )
 
     def _no_header(self, number: int) -> SessionDamaged:
-        return SessionDamaged(
-            "not_a_session", number, "this is not the header of a session; check what is restored"
-        )
+        return SessionDamaged("not_a_session", number, "this is not the header of a session; check what is restored")
 
     # Bytes
 

@@ -6,7 +6,7 @@ Pure. Refuses to be an emulator: only what a session file can bring about is her
 
 import math
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import date
 from typing import Any, Final, final
 
 MAX_SAFE_INTEGER: Final = 2**53 - 1
@@ -75,6 +75,19 @@ def to_number(value: Any) -> float:
     return math.nan
 
 
+def to_text(value: Any) -> str:
+    """`${value}` for what a message field may hold."""
+    if isinstance(value, str):
+        return value
+    if value is UNDEFINED:
+        return "undefined"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number_to_text(value) if is_number(value) else "[object Object]"
+
+
 def number_from_text(text: str) -> int | float:
     """The value of an integer literal as a double has it: `9007199254740993` loses a digit, as in Pi."""
     if len(text) <= 15:
@@ -121,7 +134,6 @@ _ISO: Final = re.compile(
     r"(?P<zone>Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def date_ms(value: Any) -> int | None:
@@ -144,24 +156,18 @@ def _iso_ms(text: str) -> int | None:
     if match is None:
         return None
     part = match.groupdict()
-    zone = part["zone"] or "Z"
-    try:
-        offset = UTC if zone == "Z" else _offset(zone)
-        moment = datetime(
-            int(part["year"]),
-            int(part["month"] or 1),
-            int(part["day"] or 1),
-            int(part["hour"] or 0),
-            int(part["minute"] or 0),
-            int(part["second"] or 0),
-            tzinfo=offset,
-        )
-    except ValueError:
+    year, month, day = int(part["year"]), int(part["month"] or 1), int(part["day"] or 1)
+    hour, minute, second = int(part["hour"] or 0), int(part["minute"] or 0), int(part["second"] or 0)
+    in_range = 1 <= month <= 12 and 1 <= day <= 31 and hour <= 24 and minute <= 59 and second <= 59
+    if year == 0 or not in_range or (hour == 24 and (minute or second)):
         return None
-    milliseconds = int(((part["fraction"] or "") + "000")[:3])
-    return (moment - _EPOCH) // timedelta(milliseconds=1) + milliseconds
+    days = (date(year, month, 1) - date(1970, 1, 1)).days + day - 1  # the 30th of February is a day in March
+    seconds = days * 86_400 + hour * 3600 + minute * 60 + second - _offset_seconds(part["zone"] or "Z")
+    return seconds * 1000 + int(((part["fraction"] or "") + "000")[:3])
 
 
-def _offset(zone: str) -> timezone:
-    minutes = int(zone[1:3]) * 60 + int(zone[4:6])
-    return timezone(timedelta(minutes=-minutes if zone[0] == "-" else minutes))
+def _offset_seconds(zone: str) -> int:
+    if zone == "Z":
+        return 0
+    seconds = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
+    return -seconds if zone[0] == "-" else seconds

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from checkpoint.jsontypes import JsonObject, Message
-from checkpoint.session.javascript import truthy
+from checkpoint.session.javascript import UNDEFINED, is_number, to_text, truthy
 
 _COMPACTION_OPEN: Final = (
     "The conversation history before this point was compacted into the following summary:\n\n<summary>\n"
 )
 _COMPACTION_CLOSE: Final = "\n</summary>"
-_BRANCH_OPEN: Final = (
-    "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n"
-)
+_BRANCH_OPEN: Final = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n"
 _BRANCH_CLOSE: Final = "</summary>"
 
 
@@ -41,10 +39,10 @@ def _convert(message: JsonObject) -> Message | None:
             content = message.get("content")
             return _user(message, _text(content) if isinstance(content, str) else content)
         case "compactionSummary":
-            summary = _js_text(message.get("summary"))
+            summary = to_text(message.get("summary", UNDEFINED))
             return _user(message, _text(f"{_COMPACTION_OPEN}{summary}{_COMPACTION_CLOSE}"))
         case "branchSummary":
-            summary = _js_text(message.get("summary"))
+            summary = to_text(message.get("summary", UNDEFINED))
             return _user(message, _text(f"{_BRANCH_OPEN}{summary}{_BRANCH_CLOSE}"))
         case "bashExecution":
             if truthy(message.get("excludeFromContext")):
@@ -67,20 +65,15 @@ def _text(text: str) -> list[JsonObject]:
     return [{"type": "text", "text": text}]
 
 
-def _js_text(value: Any) -> str:
-    """A text inside a template; what Pi prints for a missing one is `undefined`."""
-    return value if isinstance(value, str) else "undefined" if value is None else str(value)
-
-
 def _bash_text(message: JsonObject) -> str:
-    text = f"Ran `{_js_text(message.get('command'))}`\n"
+    text = f"Ran `{to_text(message.get('command', UNDEFINED))}`\n"
     output = message.get("output")
-    text += f"```\n{_js_text(output)}\n```" if truthy(output) else "(no output)"
+    text += f"```\n{to_text(output)}\n```" if truthy(output) else "(no output)"
     exit_code = message.get("exitCode")
     if truthy(message.get("cancelled")):
         text += "\n\n(command cancelled)"
-    elif exit_code is not None and exit_code != 0:
-        text += f"\n\nCommand exited with code {exit_code}"
+    elif exit_code is not None and not (is_number(exit_code) and exit_code == 0):
+        text += f"\n\nCommand exited with code {to_text(exit_code)}"
     if truthy(message.get("truncated")) and truthy(message.get("fullOutputPath")):
-        text += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+        text += f"\n\n[Output truncated. Full output: {to_text(message['fullOutputPath'])}]"
     return text

@@ -11,11 +11,12 @@ from typing import Any, Final, Protocol, Self
 
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.session.encoding import encode
-from checkpoint.session.errors import SessionLogBroken
+from checkpoint.session.errors import SessionDamaged, SessionLogBroken
 from checkpoint.session.ids import iso_time, new_entry_id, now_ms
 from checkpoint.session.index import SessionIndex
 from checkpoint.session.javascript import UNDEFINED
 
+_COMMON: Final = frozenset({"type", "id", "parentId", "timestamp"})
 _OWN_FIELDS_FIRST: Final = frozenset({"custom", "custom_message"})
 
 
@@ -83,18 +84,19 @@ class SessionLog:
         SessionLogBroken.
         """
         log = cls(AppendDescriptor(path, os.O_CREAT | os.O_EXCL))
-        log._write_line(header)
-        return log
+        return log._begun_with(encode(header) + b"\n")
 
     @classmethod
     def open(cls, path: Path, index: SessionIndex) -> Self:
-        """The log at `path` as indexed: a torn tail is cut and a missing line end added first. Raises
-        OSError.
+        """The log at `path` as indexed: a torn tail is cut and a missing line end added first.
 
-        Refuses (ValueError) an index of an old version: `migrate` it into a new file first.
+        Refuses (ValueError) an index of an old version: `migrate` it into a new file first. Raises
+        SessionDamaged if the file is not the one that was indexed, OSError, SessionLogBroken.
         """
         if index.needs_migration:
             raise ValueError("a session of version 1 or 2 must be migrated before it is appended to")
+        if path.stat().st_size != index.size:
+            raise SessionDamaged("changed", None, "the file changed after it was read; restore it again")
         if index.keep_bytes < index.size:
             os.truncate(path, index.keep_bytes)
         log = cls(
@@ -104,9 +106,17 @@ class SessionLog:
             leaf_id=index.leaf_id,
             ids={head.id for head in index.heads if isinstance(head.id, str)},
         )
-        if index.needs_newline:
-            log._write(b"\n")
-        return log
+        return log._begun_with(b"\n" if index.needs_newline else b"")
+
+    def _begun_with(self, data: bytes) -> Self:
+        """Itself, after a first write; closed if that fails."""
+        try:
+            if data:
+                self._write(data)
+        except SessionLogBroken:
+            self._file.close()
+            raise
+        return self
 
     @property
     def leaf_id(self) -> str | None:
@@ -155,9 +165,7 @@ class SessionLog:
     ) -> str:
         """Append a message of a custom type, which a model sees as the user's. Raises SessionLogBroken."""
         fields = {"customType": custom_type, "content": content, "display": display}
-        return self.append(
-            "custom_message", fields if details is UNDEFINED else {**fields, "details": details}
-        )
+        return self.append("custom_message", fields if details is UNDEFINED else {**fields, "details": details})
 
     def append(self, entry_type: str, fields: JsonObject) -> str:
         """Append an entry of any type below the present leaf and make it the leaf; returns its id.
@@ -165,6 +173,9 @@ class SessionLog:
         Raises SessionLogBroken if it cannot be written whole, now and for ever after; TypeError (and nothing
         is written) for values that are no JSON.
         """
+        if not _COMMON.isdisjoint(fields):
+            raise ValueError(f"the fields {sorted(_COMMON)} of an entry are given by the log")
+        self._refuse_if_broken()
         entry_id = new_entry_id(self._ids)
         common: JsonObject = {
             "id": entry_id,
@@ -173,7 +184,7 @@ class SessionLog:
         }
         own_first = entry_type in _OWN_FIELDS_FIRST
         parts = (fields, common) if own_first else (common, fields)
-        self._write_line({"type": entry_type, **parts[0], **parts[1]})
+        self._write(encode({"type": entry_type, **parts[0], **parts[1]}) + b"\n")
         self._ids.add(entry_id)
         self._leaf_id = entry_id
         self._entries += 1
@@ -191,10 +202,6 @@ class SessionLog:
         """Give the file back. Safe to call twice; an append after it is a defect (ValueError)."""
         self._closed = True
         self._file.close()
-
-    def _write_line(self, value: JsonObject) -> None:
-        self._refuse_if_broken()
-        self._write(encode(value) + b"\n")
 
     def _write(self, data: bytes) -> None:
         try:
