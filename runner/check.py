@@ -3,6 +3,7 @@
 Reads the spec's files and the names of the secrets; writes nothing, connects to nothing, imports no tool.
 """
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import settlement
 from runner.launch import Launch, not_available
 from runner.secrets import Secrets, missing_secrets
 from runner.tools.registry import tool_name_problems
+
+RUN_FOLDER_PREFIX = "runner-"
+"""The session log lives in a private folder of this prefix below the system's temporary folder."""
 
 
 def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> list[str]:
@@ -65,21 +69,26 @@ def _script_problems(launch: Launch) -> list[str]:
 
 
 def _store_problems(launch: Launch) -> list[str]:
-    from checkpoint.store.address import AddressInvalid, parse_address
+    from checkpoint.errors import StoreError
+    from checkpoint.store.addresses import parse_address
 
     try:
         parse_address(launch.spec.store.uri)
-    except AddressInvalid as error:
+    except StoreError as error:
         return [f"store.uri: {error}"]
     return []
 
 
 def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Path]]:
     """What no tool may reach: (what it is, where)."""
-    from checkpoint.store.address import AddressInvalid, parse_address
+    from checkpoint.errors import StoreError
+    from checkpoint.store.addresses import FileAddress, parse_address
 
-    places = [("secrets directory", secrets_folder)]
-    places += [("program", Path(package.__file__).parent) for package in (checkpoint, runner, settlement)]
+    places = [
+        ("secrets directory", secrets_folder),
+        ("session log", Path(tempfile.gettempdir()) / RUN_FOLDER_PREFIX),
+    ]
+    places += [("program", Path(str(package.__file__)).parent) for package in (checkpoint, runner, settlement)]
     if launch.spec_file is not None:
         places.append(("launch spec", launch.spec_file))
     script = launch.spec.agent.model.script
@@ -87,9 +96,9 @@ def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Pa
         places.append(("script", launch.path(script)))
     try:
         address = parse_address(launch.spec.store.uri)
-    except AddressInvalid:
+    except StoreError:
         return places
-    if address.scheme == "file":
+    if isinstance(address, FileAddress):
         places.append(("store", launch.path(address.path)))
     return places
 

@@ -31,7 +31,10 @@ def build_parser() -> argparse.ArgumentParser:
     _secrets_argument(run)
     run.add_argument("--events", action="store_true", help="print the agent's events on standard output, as JSON lines")
     run.add_argument(
-        "--fsync", choices=("freeze", "turn"), default="freeze", help="sync the session log at the freeze (default) or each turn"
+        "--fsync",
+        choices=("freeze", "turn"),
+        default="freeze",
+        help="sync the session log at the freeze (default) or each turn",
     )
 
     check = commands.add_parser("check", help="find what would be refused, without side effects")
@@ -59,13 +62,18 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _spec_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "spec", nargs="?", help="path of the spec, or - for standard input (default: PIPELINE_SPEC or PIPELINE_SPEC_FILE)"
+        "spec",
+        nargs="?",
+        help="path of the spec, or - for standard input (default: PIPELINE_SPEC or PIPELINE_SPEC_FILE)",
     )
 
 
 def _secrets_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--secrets-dir", type=Path, default=Path("/run/secrets/runner"), help="folder with one file per secret (default: %(default)s)"
+        "--secrets-dir",
+        type=Path,
+        default=Path("/run/secrets/runner"),
+        help="folder with one file per secret (default: %(default)s)",
     )
 
 
@@ -83,7 +91,11 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
         from runner.process import run_process
 
         return run_process(
-            options.spec, secrets_folder=options.secrets_dir, events=options.events, fsync=options.fsync, stop=stop
+            options.spec,
+            secrets_folder=options.secrets_dir,
+            events=options.events,
+            fsync=options.fsync,
+            stop=stop,
         )
     try:
         return _other_command(options)
@@ -116,6 +128,7 @@ def _other_command(options: argparse.Namespace) -> int:
                 addressing_style=options.addressing_style,
                 callback_s=options.callback_s,
                 insecure=options.insecure,
+                environ=os.environ,
             )
         case "demo":
             from runner.demo import run_demo

@@ -1,8 +1,12 @@
 """Errors that end the process before or beside a settlement. Each has a machine-readable reason and says what to do."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from runner.exits import Exit
+
+if TYPE_CHECKING:
+    from checkpoint.head import Head
 
 
 class RunnerError(Exception):
@@ -37,3 +41,30 @@ class InfrastructureError(RunnerError):
     """The store or the host failed in a way that a relaunch may not meet again."""
 
     exit_code = Exit.INFRASTRUCTURE
+
+
+class Superseded(RunnerError):
+    """Another process, or the server, decided this pipeline."""
+
+    exit_code = Exit.FENCED
+
+
+def fenced(head: "Head | None") -> Superseded:
+    """The end of a process that finds its pipeline in other hands."""
+    owner = f"attempt {head.fields.attempt}" if head is not None else "nobody: its record has vanished"
+    return Superseded(
+        "fenced",
+        f"another process owns this pipeline ({owner}): nothing was changed; a relaunch needs a higher attempt",
+    )
+
+
+class StoppedBeforeCommit(RunnerError):
+    """A signal came and nothing was committed; the claim, if there is one, is left for a takeover."""
+
+    exit_code = Exit.STOPPED
+
+
+class Unacknowledged(RunnerError):
+    """Committed, but the server did not acknowledge."""
+
+    exit_code = Exit.UNACKNOWLEDGED

@@ -52,7 +52,9 @@ def _read(argument: str | None, environ: Mapping[str, str], stdin: Any) -> tuple
             return file.read(MAX_SPEC_BYTES + 1), path, Path(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Refused("spec_unreadable", [f"{path}: cannot be read ({reason}): give the path of the launch spec"]) from None
+        raise Refused(
+            "spec_unreadable", [f"{path}: cannot be read ({reason}): give the path of the launch spec"]
+        ) from None
 
 
 def parse_spec(text: bytes, origin: str) -> Spec:
@@ -74,7 +76,7 @@ def parse_spec(text: bytes, origin: str) -> Spec:
         raise Refused("spec_invalid", [f"{origin}: must be a JSON object"])
     fields = cast("dict[str, Any]", document)
     version = fields.get("version")
-    if version != 1 or isinstance(version, bool):
+    if type(version) is not int or version != 1:
         given = "missing" if version is None else f"{json.dumps(version)[:40]}"
         raise Refused("spec_version", [f"{origin}: `version` is {given}; this runner understands version 1"])
     try:

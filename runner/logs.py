@@ -17,11 +17,8 @@ def configure_logs(secrets: Secrets, **context: str | int) -> Logger:
     def redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
         return {key: _redacted(value, secrets) for key, value in event.items()}
 
-    renderer: Any
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer()
-    else:
-        renderer = structlog.processors.JSONRenderer()
+    on_terminal = sys.stderr.isatty()
+    renderer: Any = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

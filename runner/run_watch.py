@@ -85,6 +85,4 @@ def has_tool_calls(message: Message) -> bool:
     """By content, as the loop decides it; the stop reason says nothing about calls."""
     content = message.get("content")
     blocks = cast("list[Any]", content) if isinstance(content, list) else []
-    return any(
-        isinstance(block, dict) and cast("JsonObject", block).get("type") == "toolCall" for block in blocks
-    )
+    return any(isinstance(block, dict) and cast("JsonObject", block).get("type") == "toolCall" for block in blocks)

@@ -230,9 +230,7 @@ def _last_assistant(message: Message) -> LastAssistant:
     return LastAssistant(str(message.get("stopReason")), message_text(message), has_tool_calls(message))
 
 
-def _model_failure(
-    message: Message | None, classify: Callable[[Message], ModelFailure | None]
-) -> ModelFailure | None:
+def _model_failure(message: Message | None, classify: Callable[[Message], ModelFailure | None]) -> ModelFailure | None:
     if message is None or message.get("stopReason") != "error" or _reports_an_exception(message):
         return None
     return classify(message)

@@ -58,7 +58,12 @@ class StopLatch:
         """Return once a stop was requested."""
         await self._wait(lambda: self.reason is not None)
 
+    async def wait_abort(self) -> None:
+        """Return once the agent is to be aborted: for everything but a pause."""
+        await self._wait(lambda: self.reason in ("cancelled", "deadline_exceeded"))
+
     async def wait_urgent(self) -> None:
+        """Return once nobody should wait for the agent any more."""
         await self._wait(lambda: self.urgent)
 
     async def _wait(self, reached: Callable[[], bool]) -> None:

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 Id: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Digest: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -17,7 +26,16 @@ NonEmpty: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=30 * 86400, allow_inf_nan=False)]
 HttpPath: TypeAlias = Annotated[str, StringConstraints(pattern=r"^/[^\s?#]*$")]
 
-CREDENTIAL_HEADERS = ("authorization", "cookie", "api-key", "apikey", "token", "secret", "credential", "password")
+CREDENTIAL_HEADERS = (
+    "authorization",
+    "cookie",
+    "api-key",
+    "apikey",
+    "token",
+    "secret",
+    "credential",
+    "password",
+)
 
 
 class SpecModel(BaseModel):
@@ -50,7 +68,8 @@ def _restore_kind(value: Any) -> str:
 
 
 Restore: TypeAlias = Annotated[
-    Annotated[ManifestRestore, Tag("manifest")] | Annotated[JsonlRestore, Tag("jsonl")], Discriminator(_restore_kind)
+    Annotated[ManifestRestore, Tag("manifest")] | Annotated[JsonlRestore, Tag("jsonl")],
+    Discriminator(_restore_kind),
 ]
 
 
@@ -80,7 +99,7 @@ class ImageBlock(SpecModel):
     type: Literal["image"]
     data: NonEmpty
     """base64"""
-    mimeType: Annotated[str, StringConstraints(pattern=r"^image/[a-z0-9.+-]+$")]  # noqa: N815  (Pi's name)
+    mimeType: Annotated[str, StringConstraints(pattern=r"^image/[a-z0-9.+-]+$")]
 
 
 Block: TypeAlias = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
@@ -177,7 +196,9 @@ class ModelSpec(SpecModel):
         return self
 
 
-_NETWORK_FIELDS = frozenset({"base_url", "headers", "max_tokens", "temperature", "thinking_budgets", "compat", "timeouts"})
+_NETWORK_FIELDS = frozenset(
+    {"base_url", "headers", "max_tokens", "temperature", "thinking_budgets", "compat", "timeouts"}
+)
 
 
 class StdioServer(SpecModel):
@@ -314,4 +335,6 @@ class Spec(SpecModel):
     control: NonEmpty | None = None
     workspace: NonEmpty = "workspace"
     labels: dict[str, str] = Field(default_factory=dict)
-    traceparent: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
+    traceparent: (
+        Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None
+    ) = None

@@ -4,12 +4,12 @@ A reply must name a question that the session waits for; a message may always co
 input goes on where Pi's `continue()` may, and never past a pending question.
 """
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 from checkpoint.jsontypes import JsonObject, Message
+from runner.interruption import sent_text
 from runner.spec import InputSpec, UserText
 
 REPLY_ENTRY = "runner.reply"
@@ -84,20 +84,6 @@ def pending_questions(messages: Sequence[Message], ask_tools: Collection[str]) -
     for message in reversed(messages):
         if message.get("role") != "toolResult":
             break
-        if message.get("toolName") in ask_tools and not message.get("isError") and says_sent(message):
+        if message.get("toolName") in ask_tools and not message.get("isError") and sent_text(message):
             pending.append(str(message.get("toolCallId")))
     return pending[::-1]
-
-
-def says_sent(message: Message) -> bool:
-    """True if the result's text is a JSON object with `ask_user_sent: true`."""
-    content = message.get("content")
-    blocks = cast("list[Any]", content) if isinstance(content, list) else []
-    for block in blocks:
-        if isinstance(block, dict) and cast("JsonObject", block).get("type") == "text":
-            try:
-                value = json.loads(str(cast("JsonObject", block).get("text")))
-            except ValueError:
-                return False
-            return isinstance(value, dict) and cast("JsonObject", value).get("ask_user_sent") is True
-    return False

@@ -1,30 +1,27 @@
 """The heartbeat on the wire (docs/callbacks.md). It informs; whether it arrives decides nothing."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
-
-class HeartbeatUsage(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    total_tokens: int = 0
-    cost_usd: float = 0.0
-    requests: int = 0
+from settlement.wire import Count, Id, Time, WireModel
 
 
-class Heartbeat(BaseModel):
+class HeartbeatUsage(WireModel):
+    total_tokens: Count = 0
+    cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    requests: Count = 0
+
+
+class Heartbeat(WireModel):
     """`POST heartbeat_path`, signed like a callback."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
     type: Literal["heartbeat"] = "heartbeat"
-    pipeline_id: str
-    attempt: int
-    session_id: str
+    pipeline_id: Id
+    attempt: Annotated[int, Field(ge=1)]
+    session_id: Id
     phase: Literal["claim", "restore", "agent", "freeze", "upload", "commit", "callback"]
-    turn: int
+    turn: Count
     usage: HeartbeatUsage
-    sent_at: str
-    """RFC 3339 UTC with milliseconds."""
+    sent_at: Time

@@ -1,0 +1,167 @@
+"""The main agent of one pipeline: put together from spec and session, run once, with every message persisted.
+
+Listeners stand in this order: the session log first, so that nothing is counted or announced that is not stored.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from checkpoint.manifest import Counters, PendingQuestion
+from checkpoint.session.errors import SessionLogBroken
+from checkpoint.session.llm import convert_to_llm
+from checkpoint.text import clean_json
+from runner.agent.abort import AbortSignal
+from runner.agent.agent import Agent
+from runner.agent.types import AgentEvent, MessageEnd, TurnEnd
+from runner.cleaning import clean_stream, clean_tool
+from runner.interruption import InterruptionAdapter
+from runner.parts import Parts
+from runner.question_gate import Asker, QuestionGate
+from runner.session import OpenSession
+from runner.settled import RunParts, StartByContinuing, StartWithPrompt, run_agent_until_settled
+from runner.start import REPLY_ENTRY, Begin, CannotBegin, plan_start
+from runner.stop import StopPolicy
+from runner.tools.ask_user import asking_tools
+from runner.tools.registry import ToolSetupError, load_own_tools
+from runner.usage import UsageTotals
+from settlement.outcome import BeforeRunFailure, Outcome
+from settlement.settle import AskUser, Settlement
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """What is counted while the agent runs."""
+
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    input_appended: bool = False
+
+    def counters(self, session: OpenSession) -> Counters:
+        """The whole session's counters: those restored and this run's."""
+        return Counters(
+            turns=session.counters.turns + self.usage.turns,
+            total_tokens=session.counters.total_tokens + self.usage.total_tokens,
+            cost_usd=session.counters.cost_usd + self.usage.cost_usd,
+        )
+
+    def pending_questions(self, settlement: Settlement, session: OpenSession) -> tuple[PendingQuestion, ...]:
+        """What the session waits for after this run."""
+        if isinstance(settlement, AskUser):
+            return tuple(
+                PendingQuestion(question_id=q.question_id, tool_call_id=q.tool_call_id, entry_id=q.entry_id)
+                for q in settlement.questions
+            )
+        return () if self.usage.requests or self.input_appended else session.pending_questions
+
+
+async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> Outcome:
+    """Run the agent until it settles. What keeps it from starting is an outcome too."""
+    begin = plan_start(session.messages, session.pending, parts.spec.input, _now_ms())
+    if isinstance(begin, CannotBegin):
+        return Outcome(before_run=BeforeRunFailure(begin.reason, begin.message))
+    try:
+        own_tools = load_own_tools(parts.spec.agent.tools or ())
+    except ToolSetupError as error:
+        return Outcome(before_run=BeforeRunFailure("setup_failed", str(error)))
+    begin = clean_begin(begin)
+    try:
+        append_settings(parts, session, begin)
+    except SessionLogBroken as error:
+        return Outcome(log_broken=str(error))
+
+    spec = parts.spec.agent
+    gate = QuestionGate(
+        sender=parts.question_sender,
+        asker=Asker(parts.spec.pipeline_id, parts.spec.attempt, parts.spec.session.id, parts.spec.labels),
+        assistant_entry_id=lambda: session.log.last_assistant_entry_id,
+    )
+    interruption = InterruptionAdapter(gate.note, spec.ask_tools)
+    policy = StopPolicy(
+        limits=parts.spec.limits,
+        counters=lambda: run.counters(session) if parts.spec.limits.scope == "session" else run.usage,
+        requested=lambda: parts.stop.reason,
+        interrupted=lambda: interruption.interruption is not None,
+    )
+    agent = Agent(
+        stream_fn=clean_stream(parts.model.stream),
+        system_prompt=spec.system_prompt if spec.system_prompt is not None else session.system_prompt or "",
+        model=parts.model.name,
+        thinking_level=spec.model.thinking_level,
+        messages=session.messages,
+        tools=[clean_tool(tool) for tool in (*asking_tools(gate), *own_tools)],
+        convert_to_llm=convert_to_llm,
+        after_tool_call=interruption.after_tool_call,
+        should_stop_after_turn=policy.should_stop_after_turn,
+    )
+    agent.subscribe(persist(parts, session, run))
+    if parts.events is not None:
+        agent.subscribe(announce(parts))
+    start = StartByContinuing() if begin.prompt is None else StartWithPrompt((begin.prompt,))
+    return await run_agent_until_settled(
+        agent,
+        start,
+        RunParts(
+            policy=policy,
+            interruption=interruption,
+            gate=gate,
+            log=session.log,
+            requests=parts.stop,
+            classify=parts.model.classify,
+            end_wait_s=lambda: parts.timebox.remaining("agent", parts.spec.limits.grace_s),
+        ),
+    )
+
+
+def clean_begin(begin: Begin) -> Begin:
+    return begin if begin.prompt is None else Begin(clean_json(begin.prompt), begin.reply_to)
+
+
+def append_settings(parts: Parts, session: OpenSession, begin: Begin) -> None:
+    """What Pi writes before a run: model and thinking level where they change; and which call a reply answers."""
+    spec, name = parts.spec.agent.model, parts.model.name
+    model = {"provider": name.provider, "modelId": name.id}
+    if session.model != model:
+        session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
+    if session.thinking_level != spec.thinking_level or not session.kept.entries:
+        session.log.append("thinking_level_change", {"thinkingLevel": spec.thinking_level})
+    if begin.reply_to is not None:
+        session.log.append_custom(REPLY_ENTRY, {"tool_call_id": begin.reply_to, "pipeline_id": parts.spec.pipeline_id})
+
+
+def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[AgentEvent, AbortSignal | None], None]:
+    """The listener that appends every message as it ends. A failure fails the run: the log is latched by then."""
+
+    def on_event(event: AgentEvent, _signal: AbortSignal | None) -> None:
+        match event:
+            case MessageEnd(message):
+                session.log.append_message(message)
+                if message.get("role") == "assistant":
+                    run.usage.requests += 1
+                    run.usage.add(message)
+                elif message.get("role") == "user":
+                    run.input_appended = True
+            case TurnEnd():
+                run.usage.turns += 1
+                if parts.fsync_turns:
+                    session.log.fsync()
+            case _:
+                pass
+
+    return on_event
+
+
+def announce(parts: Parts) -> Callable[[AgentEvent, AbortSignal | None], None]:
+    """The listener that prints events (`--events`)."""
+    from runner.events import event_to_json
+
+    events = parts.events
+    assert events is not None
+
+    def on_event(event: AgentEvent, _signal: AbortSignal | None) -> None:
+        events.write(event_to_json(event))
+
+    return on_event
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,59 @@
+"""Text is cleaned where it enters the agent, so that memory, log and model all hold the same (docs/session-log.md).
+
+Wraps the two places through which foreign text comes: the model's final message and a tool's result. User messages
+are cleaned where they are made.
+"""
+
+import inspect
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from checkpoint.jsontypes import JsonObject, Message
+from checkpoint.text import clean_json
+from runner.agent.abort import AbortSignal
+from runner.agent.types import (
+    AgentTool,
+    AssistantStream,
+    LlmContext,
+    Model,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    ToolResult,
+    UpdateCallback,
+)
+
+
+class _CleanStream:
+    def __init__(self, stream: AssistantStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        async for event in self._stream:
+            if event.message is not None:
+                event.message = clean_json(event.message)
+            yield event
+
+    async def result(self) -> Message:
+        return clean_json(await self._stream.result())
+
+
+def clean_stream(stream_fn: StreamFn) -> StreamFn:
+    """The same model, whose final messages hold neither lone surrogates nor NUL."""
+
+    async def ask(model: Model, context: LlmContext, options: StreamOptions) -> AssistantStream:
+        stream = stream_fn(model, context, options)
+        return _CleanStream(await stream if inspect.isawaitable(stream) else stream)
+
+    return ask
+
+
+def clean_tool(tool: AgentTool) -> AgentTool:
+    """The same tool, whose results and error texts are clean."""
+
+    async def execute(
+        call_id: str, args: JsonObject, signal: AbortSignal | None, on_update: UpdateCallback
+    ) -> ToolResult:
+        return clean_json(await tool.execute(call_id, args, signal, lambda partial: on_update(clean_json(partial))))
+
+    return replace(tool, execute=execute)

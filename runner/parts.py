@@ -1,0 +1,104 @@
+"""What the pipeline works with: the real parts in production (`wiring.py`), fakes in tests.
+
+Holds no decisions. Its methods bound every call by the phase's time and put errors of the layers below into the
+process's words.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from checkpoint.errors import DamagedRecord, StoreError
+from checkpoint.head_writer import HeadWriter
+from checkpoint.jsontypes import Message
+from checkpoint.plain_source import OtherStore
+from checkpoint.store.port import ObjectStore
+from runner.agent.types import Model, StreamFn
+from runner.errors import InfrastructureError, Refused, RunnerError, StoppedBeforeCommit
+from runner.grace import Phase
+from runner.logs import Logger
+from runner.question_gate import QuestionSender
+from runner.signals import StopLatch
+from runner.spec import Spec
+from runner.stdout import JsonLines
+from runner.timebox import Timebox
+from settlement.delivery import Delivery
+from settlement.outcome import ModelFailure
+
+T = TypeVar("T")
+
+SMALL_CALL_S = 60.0
+"""One read or conditional write of a small object, retries of the adapter included."""
+BULK_S = 1800.0
+"""Restoring, or uploading, a whole session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """The main agent's model: its names, how it is asked, and what a failed answer of it means."""
+
+    name: Model
+    stream: StreamFn
+    classify: Callable[[Message], ModelFailure | None]
+
+
+class Courier(Protocol):
+    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> Delivery:
+        """Send a stored record until the server's verdict is final or the budget is used up; never raises for
+        what the server does.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Parts:
+    spec: Spec
+    log: Logger
+    stop: StopLatch
+    timebox: Timebox
+    store: ObjectStore
+    head: HeadWriter
+    head_key: str
+    prove_store: Callable[[], None]
+    """Raises `StoreError` unless the store honours conditional writes."""
+    other_store: OtherStore
+    folder: Path
+    """Private to this process; holds the session log."""
+    workspace: Path
+    ask_tools: frozenset[str]
+    model: ModelParts
+    question_sender: QuestionSender | None
+    courier: Courier
+    started_at: str
+    events: JsonLines | None = None
+    fsync_turns: bool = False
+    committed: bool = False
+    """The terminal record is stored."""
+    warnings: list[str] = field(default_factory=list[str])
+
+    async def store_call(self, phase: Phase, bound_s: float, function: Callable[[], T]) -> T:
+        """A blocking call to the store within the phase's time. Raises RunnerError for whatever keeps it from ending
+        well: nothing may depend on a call that may or may not have taken effect.
+        """
+        try:
+            return await self.timebox.blocking(phase, bound_s, function)
+        except TimeoutError:
+            raise self.failed("store_timeout", f"the store did not answer in the {phase} phase's time") from None
+        except (StoreError, DamagedRecord) as error:
+            raise self.failed(error.reason, error.message) from error
+
+    def failed(self, reason: str, message: str) -> RunnerError:
+        """The process's end for a store that fails before the commit."""
+        if reason in ("unsafe_conditions", "misconfigured"):
+            return Refused(reason, [message])
+        if self.stop.reason is not None and not self.committed:
+            return self.stopped_before_commit(message)
+        return InfrastructureError(reason, f"{message} (a relaunch with a higher attempt is safe)")
+
+    def stopped_before_commit(self, detail: str = "nothing was committed") -> RunnerError:
+        why = self.stop.signal or self.stop.reason or "a stop"
+        return StoppedBeforeCommit(
+            "stopped_before_commit",
+            f"{why} came before the commit ({detail}): relaunch with a higher attempt",
+        )

@@ -1,0 +1,126 @@
+"""One process: from the launch argument to the exit code, with the `settled` line as its last word.
+
+Everything that can be refused is refused here, before any side effect; what happens afterwards is the pipeline's.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkpoint.jsontypes import JsonObject
+from runner.ending import Ending
+from runner.errors import Refused, RunnerError, StoppedBeforeCommit
+from runner.exits import Exit
+from runner.launch import Launch, load_launch
+from runner.secrets import Secrets, load_secrets, wanted_names
+from runner.signals import StopLatch
+from runner.stdout import JsonLines
+
+if TYPE_CHECKING:
+    from runner.parts import Parts
+
+KEEPS_THE_LOG = (Exit.DEFECT, Exit.INFRASTRUCTURE, Exit.STOPPED)
+"""Ends after which the local session log may hold what the store does not."""
+
+
+def run_process(argument: str | None, *, secrets_folder: Path, events: bool, fsync: str, stop: StopLatch) -> int:
+    """Run one pipeline. Always writes the `settled` line, whatever happens."""
+    lines = JsonLines()
+    try:
+        ending = _run(argument, secrets_folder, lines if events else None, fsync, stop)
+    except RunnerError as error:
+        ending = Ending.of(error)
+    except Exception as error:  # noqa: BLE001 - the last line must be written, whatever the defect
+        sys.stderr.write(traceback.format_exc())
+        ending = Ending(Exit.DEFECT, None, "internal", f"a defect of the runner ({type(error).__name__}): report it")
+    if ending.message is not None:
+        sys.stderr.write(f"runner: {ending.message}\n")
+    lines.write(ending.settled_line())
+    lines.close()
+    return ending.exit_code
+
+
+def check_launch(argument: str | None, secrets_folder: Path) -> int:
+    """`runner check`: exit 0, or 78 with every problem on standard error."""
+    launch, secrets = _load(argument, secrets_folder)
+    _refuse_problems(launch, secrets, secrets_folder)
+    sys.stdout.write(f"runner: the launch of pipeline {launch.spec.pipeline_id} is fine\n")
+    return Exit.ACKNOWLEDGED
+
+
+def _load(argument: str | None, secrets_folder: Path) -> tuple[Launch, Secrets]:
+    launch = load_launch(argument, os.environ)
+    for name in ("PIPELINE_SPEC", "PIPELINE_SPEC_FILE"):
+        os.environ.pop(name, None)
+    return launch, load_secrets(secrets_folder, wanted_names(launch.spec), os.environ)
+
+
+def _refuse_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> None:
+    from runner.check import launch_problems
+
+    problems = launch_problems(launch, secrets, secrets_folder)
+    if problems:
+        raise Refused("launch_refused", problems)
+
+
+def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, fsync: str, stop: StopLatch) -> Ending:
+    began = time.monotonic()
+    launch, secrets = _load(argument, secrets_folder)
+    _refuse_problems(launch, secrets, secrets_folder)
+    if stop.reason is not None:
+        raise StoppedBeforeCommit("stopped_before_commit", "stopped before the pipeline was claimed: launch it again")
+    from runner.check import RUN_FOLDER_PREFIX
+    from runner.logs import configure_logs
+    from runner.wiring import build_parts
+
+    spec = launch.spec
+    log = configure_logs(secrets, pipeline_id=spec.pipeline_id, attempt=spec.attempt, session_id=spec.session.id)
+    workspace = launch.path(spec.workspace)
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=RUN_FOLDER_PREFIX))
+    except OSError as error:
+        raise Refused(
+            "workspace_unusable",
+            [f"workspace {workspace} or the temporary folder cannot be used ({error.strerror})"],
+        ) from None
+    keep = False
+    try:
+        parts = build_parts(launch, secrets, folder, stop=stop, log=log, events=events, fsync_turns=fsync == "turn")
+        try:
+            ending = asyncio.run(_pipeline(parts, began))
+        except RunnerError as error:
+            ending = Ending.of(error)
+        keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
+        if keep:
+            log.warning("session_log_kept", folder=str(folder))
+        return ending
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _pipeline(parts: "Parts", began: float) -> Ending:
+    from runner.pipeline import run_pipeline
+
+    loop = asyncio.get_running_loop()
+    limits = parts.spec.limits
+    parts.stop.join_loop(loop)
+    left = limits.deadline_s - limits.grace_s - (time.monotonic() - began)
+    deadline = loop.call_later(max(0.0, left), parts.stop.request, "deadline_exceeded")
+    try:
+        return await run_pipeline(parts)
+    finally:
+        deadline.cancel()
+
+
+def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:
+    """The last line on standard output."""
+    reason, message = (None, None) if error is None else (error.reason, error.message)
+    return Ending(exit_code, terminal, reason, message).settled_line()

@@ -1,0 +1,127 @@
+"""The session of this pipeline: restored or new, its log open, its conversation decoded. Blocking.
+
+What is wrong with the session itself is a value (`BeforeRunFailure`); a store that cannot be reached raises.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpoint.errors import RestoreFailed
+from checkpoint.freeze import NOTHING_STORED, Stored
+from checkpoint.head import Head
+from checkpoint.jsontypes import JsonObject, Message
+from checkpoint.manifest import Counters, PendingQuestion, RestorePoint
+from checkpoint.plain_source import OtherStore
+from checkpoint.restore import Fetched, fetch
+from checkpoint.session.context import load_context
+from checkpoint.session.errors import SessionDamaged
+from checkpoint.session.header import new_header
+from checkpoint.session.index import OnDamage
+from checkpoint.session.indexer import SessionIndexer
+from checkpoint.session.log import SessionLog
+from checkpoint.session.migration import migrate
+from checkpoint.store.port import ObjectStore
+from runner.start import drop_failed_tail, pending_questions
+from settlement.outcome import BeforeRunFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The restored state, before this pipeline appended anything."""
+
+    entries: int
+    bytes: int
+    leaf_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    path: Path
+    log: SessionLog
+    messages: list[Message]
+    """The agent's transcript; failed answers at its end are left out."""
+    system_prompt: str | None
+    thinking_level: str
+    model: JsonObject | None
+    pending: tuple[str, ...]
+    """Ids of the tool calls whose questions wait for an answer."""
+    pending_questions: tuple[PendingQuestion, ...]
+    """The same as the restored manifest had them, with their ids."""
+    parent: RestorePoint | None
+    stored: Stored
+    counters: Counters
+    kept: Kept
+    warnings: tuple[str, ...]
+
+
+def open_session(
+    store: ObjectStore,
+    head: Head,
+    folder: Path,
+    *,
+    on_damage: OnDamage,
+    workspace: Path,
+    ask_tools: frozenset[str],
+    other_store: OtherStore | None,
+) -> OpenSession | BeforeRunFailure:
+    """Restore what the claimed head names, into `folder`; a new session if it names nothing."""
+    restore, progress = head.fields.restore, head.fields.progress
+    path = folder / "session.jsonl"
+    if restore is None and progress is None:
+        return _new(path, workspace)
+    indexer = SessionIndexer(on_damage)
+    try:
+        fetched = fetch(store, restore, path, indexer, progress=progress, other_store=other_store)
+        return _restored(fetched, indexer, on_damage, ask_tools)
+    except RestoreFailed as error:
+        return BeforeRunFailure("restore_failed", error.message)
+    except SessionDamaged as error:
+        return BeforeRunFailure("restore_failed", str(error))
+
+
+def _new(path: Path, workspace: Path) -> OpenSession:
+    log = SessionLog.create(path, new_header(str(workspace)))
+    return OpenSession(
+        path=path,
+        log=log,
+        messages=[],
+        system_prompt=None,
+        thinking_level="off",
+        model=None,
+        pending=(),
+        pending_questions=(),
+        parent=None,
+        stored=NOTHING_STORED,
+        counters=Counters(),
+        kept=Kept(0, 0, None),
+        warnings=(),
+    )
+
+
+def _restored(fetched: Fetched, indexer: SessionIndexer, on_damage: OnDamage, ask_tools: frozenset[str]) -> OpenSession:
+    path, stored, index = fetched.path, fetched.stored, indexer.finish()
+    if index.needs_migration:
+        path, stored = path.with_name("session.v3.jsonl"), NOTHING_STORED
+        index = migrate(fetched.path, path, on_damage)
+    context = load_context(path, index)
+    messages = context.messages[: drop_failed_tail(context.messages)]
+    manifest = fetched.manifest
+    # With progress on top, the log has gone on behind the manifest, which then says nothing about its end.
+    current = manifest is not None and manifest.bytes == fetched.size
+    listed = manifest.pending_questions if manifest is not None and current else ()
+    log = SessionLog.open(path, index)
+    return OpenSession(
+        path=path,
+        log=log,
+        messages=messages,
+        system_prompt=context.system_prompt,
+        thinking_level=context.thinking_level,
+        model=context.model,
+        pending=tuple(question.tool_call_id for question in listed) or tuple(pending_questions(messages, ask_tools)),
+        pending_questions=listed,
+        parent=fetched.parent,
+        stored=stored,
+        counters=manifest.counters if manifest is not None else Counters(),
+        kept=Kept(log.entries, log.size, log.leaf_id),
+        warnings=tuple(index.warnings),
+    )

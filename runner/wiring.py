@@ -1,0 +1,139 @@
+"""Builds the real parts of one process from its launch. Decides nothing; touches neither store nor network."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from checkpoint.head_writer import HeadWriter
+from checkpoint.jsontypes import Message
+from checkpoint.keys import head_key
+from checkpoint.store.conditions import prove_conditions
+from checkpoint.store.file_store import FileStore
+from checkpoint.store.opening import open_store
+from checkpoint.store.s3_client import S3Credentials
+from checkpoint.store.s3_store import S3Store
+from runner.agent.types import ModelName
+from runner.interruption import ASK_TOOLS
+from runner.launch import Launch
+from runner.logs import Logger
+from runner.models.scripted import ScriptedModel, load_script
+from runner.parts import ModelParts, Parts
+from runner.question_gate import QuestionSender
+from runner.secrets import Secrets
+from runner.signals import StopLatch
+from runner.spec import ModelSpec, StoreSpec
+from runner.stdout import JsonLines
+from runner.timebox import Timebox
+from settlement.delivery import Delivery, Try, deliver
+from settlement.outcome import ModelFailure
+from settlement.signing import CallbackSecrets
+from settlement.wire import time_text
+
+
+def store_opener(settings: StoreSpec, base: Path, secrets: Secrets) -> Callable[[str], FileStore | S3Store]:
+    """Opens any address with the endpoint and the credentials of this launch."""
+    key_id, key = secrets.get("aws_access_key_id"), secrets.get("aws_secret_access_key")
+    credentials = None
+    if key_id is not None and key is not None:
+        credentials = S3Credentials(key_id, key, secrets.get("aws_session_token"))
+
+    def open_address(uri: str) -> FileStore | S3Store:
+        return open_store(
+            uri,
+            relative_to=base,
+            endpoint_url=settings.endpoint_url,
+            region=settings.region,
+            addressing_style=settings.addressing_style,
+            credentials=credentials,
+        )
+
+    return open_address
+
+
+def build_model(spec: ModelSpec, launch: Launch) -> ModelParts:
+    """The main agent's model."""
+    assert spec.script is not None, "the launch was checked"
+    name = ModelName(spec.id or "scripted-model", spec.provider or "scripted", "scripted")
+    model = ScriptedModel(load_script(launch.path(spec.script)))
+    return ModelParts(name, model.stream_fn, classify_scripted)
+
+
+def classify_scripted(message: Message) -> ModelFailure | None:
+    """A scripted error stands for a provider that is down."""
+    text = message.get("errorMessage")
+    return ModelFailure("model_unavailable", str(text or "the script ended the answer in an error"), retryable=True)
+
+
+class HttpCourier:
+    """Delivers stored records, and says in the log how each try went."""
+
+    def __init__(self, secrets: CallbackSecrets | None, log: Logger) -> None:
+        self._secrets = secrets
+        self._log = log
+
+    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> Delivery:
+        assert self._secrets is not None, "a launch with a server has the secret"
+
+        def on_try(tried: Try) -> None:
+            self._log.info("callback_try", number=tried.number, answer=str(tried.answer), verdict=str(tried.verdict))
+
+        return await deliver(url, webhook_id, body, self._secrets, budget_s=budget_s, on_try=on_try)
+
+
+def build_parts(
+    launch: Launch,
+    secrets: Secrets,
+    folder: Path,
+    *,
+    stop: StopLatch,
+    log: Logger,
+    events: JsonLines | None,
+    fsync_turns: bool,
+) -> Parts:
+    """Everything the pipeline needs. The launch has been checked."""
+    spec = launch.spec
+    open_address = store_opener(spec.store, launch.base, secrets)
+    store = open_address(spec.store.uri)
+    if isinstance(store, S3Store):
+        store.start_loading()
+    timebox = Timebox(stop, spec.limits.grace_s)
+    return Parts(
+        spec=spec,
+        log=log,
+        stop=stop,
+        timebox=timebox,
+        store=store,
+        head=HeadWriter(store, spec.pipeline_id),
+        head_key=head_key(spec.pipeline_id),
+        prove_store=lambda: prove_conditions(store, unsafe_conditions=spec.store.unsafe_conditions),
+        other_store=open_address,
+        folder=folder,
+        workspace=launch.path(spec.workspace),
+        ask_tools=ASK_TOOLS | frozenset(spec.agent.ask_tools),
+        model=build_model(spec.agent.model, launch),
+        question_sender=_question_sender(launch, secrets, timebox),
+        courier=HttpCourier(_callback_secrets(secrets), log),
+        started_at=time_text(datetime.now(UTC)),
+        events=events,
+        fsync_turns=fsync_turns,
+    )
+
+
+def _callback_secrets(secrets: Secrets) -> CallbackSecrets | None:
+    text = secrets.get("callback_secret")
+    return None if text is None else CallbackSecrets.parse(text)
+
+
+def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox) -> QuestionSender | None:
+    server, signing = launch.spec.server, _callback_secrets(secrets)
+    if server is None or signing is None:
+        return None
+    from runner.tools.question_http import HttpQuestionSender
+
+    ends = time.monotonic() + launch.spec.limits.deadline_s
+    return HttpQuestionSender(
+        server.ask_user_url,
+        signing,
+        time_left=lambda: timebox.remaining("agent", max(0.0, ends - time.monotonic())),
+    )

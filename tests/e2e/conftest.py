@@ -1,0 +1,25 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scene import Scene
+from tests.fakes.callback_server import CallbackServer
+
+
+@pytest.fixture
+def server() -> Iterator[CallbackServer]:
+    with CallbackServer() as server:
+        yield server
+
+
+@pytest.fixture
+def scene(tmp_path: Path, server: CallbackServer) -> Scene:
+    """A scene whose server is a real one on loopback."""
+    return Scene(tmp_path, server.base_url, server.secret)
+
+
+@pytest.fixture
+def local_scene(tmp_path: Path) -> Scene:
+    """A scene without a server."""
+    return Scene(tmp_path, None, None)

@@ -1,0 +1,142 @@
+"""The four acceptance cases of asking, through the real process, a real store and a real server."""
+
+import json
+import resource
+from pathlib import Path
+
+from tests.e2e.scene import Json, Scene, ask, calls, text
+from tests.fakes.callback_server import CallbackServer
+
+OWN_TOOLS = {"model": {"api": "scripted", "script": "script.json"}, "tools": ["tests.e2e.own_tools:TOOLS"]}
+
+
+def stored_entries(scene: Scene, terminal: Json) -> list[Json]:
+    """The lines of the checkpoint that a terminal record names, read without the product's own restore."""
+    import zstandard
+
+    manifest = json.loads((scene.store / terminal["checkpoint"]["manifest"]).read_text())
+    data = b""
+    for segment in manifest["segments"]:
+        with zstandard.ZstdDecompressor().stream_reader(
+            (scene.store / segment["key"]).open("rb"), read_across_frames=True
+        ) as reader:
+            data += reader.read()
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def messages(entries: list[Json], role: str) -> list[Json]:
+    return [entry["message"] for entry in entries if entry["type"] == "message" and entry["message"]["role"] == role]
+
+
+def test_one_ask_is_logged_stops_after_one_request_and_settles_as_ask_user(
+    scene: Scene, server: CallbackServer
+) -> None:
+    run = scene.run(scene.spec([calls(ask()), text("never said")]))
+
+    assert run.exit == 0
+    terminal = run.terminal
+    assert terminal["settlement"]["kind"] == "ask_user"
+    assert terminal["settlement"]["interruption"]["tool_call_id"] == "call_1"
+    assert terminal["usage"]["requests"] == 1
+    (result,) = messages(stored_entries(scene, terminal), "toolResult")
+    assert json.loads(result["content"][0]["text"])["ask_user_sent"] is True
+    (card,) = server.cards
+    assert card.question == "Staging or production?"
+    assert [question["question_id"] for question in terminal["questions"]] == [card.question_id]
+    assert [json.loads(received.body) for received in server.terminals] == [terminal]
+
+
+def test_ask_beside_an_ordinary_tool_lets_both_finish_and_asks_the_model_no_more(
+    scene: Scene, server: CallbackServer
+) -> None:
+    echo = {"type": "toolCall", "id": "call_2", "name": "echo", "arguments": {"text": "hello"}}
+    run = scene.run(scene.spec([calls(ask(), echo), text("never said")], agent=OWN_TOOLS))
+
+    assert run.settlement["kind"] == "ask_user"
+    assert run.terminal["usage"]["requests"] == 1
+    results = messages(stored_entries(scene, run.terminal), "toolResult")
+    assert [(result["toolCallId"], result["isError"]) for result in results] == [("call_1", False), ("call_2", False)]
+    assert len(server.committed) == 1
+
+
+def test_a_sent_question_whose_result_cannot_be_appended_is_a_failure_and_withdrawn(
+    scene: Scene, server: CallbackServer
+) -> None:
+    """The disk is really full: the log's file may not grow beyond the assistant message."""
+    options = ["x" * 400 + str(number) for number in range(5)]
+    spec = scene.spec([calls({"type": "text", "text": "y" * 3000}, ask(options=options))])
+    probe = scene.run({**spec, "pipeline_id": "probe"})
+    entries = stored_entries(scene, probe.terminal)
+    before_result = sum(
+        len(json.dumps(entry, separators=(",", ":"), ensure_ascii=False)) + 1
+        for entry in entries
+        if entry.get("message", {}).get("role") != "toolResult"
+    )
+    limit = before_result + 20
+
+    run = scene.run(spec, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+
+    assert run.settlement["kind"] == "failure"
+    assert run.settlement["reason"] == "persistence_failed"
+    assert run.terminal["checkpoint"]["decision"] == "keep_previous"
+    assert run.terminal["questions"] == []
+    card = server.cards[-1]
+    assert run.settlement["withdrawn_questions"] == [card.question_id]
+    assert run.exit == 0
+
+
+def test_a_run_that_asks_nothing_ends_as_it_always_did(scene: Scene, server: CallbackServer) -> None:
+    echo = {"type": "toolCall", "id": "call_1", "name": "echo", "arguments": {"text": "hello"}}
+    run = scene.run(scene.spec([calls(echo), text("All done.")], agent=OWN_TOOLS))
+
+    assert run.settlement == {"kind": "success", "text": "All done.", "structured": None}
+    assert run.terminal["usage"]["requests"] == 2
+    assert run.terminal["questions"] == []
+    assert server.cards == []
+
+
+def test_a_tool_that_may_not_ask_cannot_fake_a_question(scene: Scene, server: CallbackServer) -> None:
+    pretend = {"type": "toolCall", "id": "call_1", "name": "pretend", "arguments": {}}
+    run = scene.run(scene.spec([calls(pretend), text("Went on.")], agent=OWN_TOOLS))
+
+    assert run.settlement["kind"] == "success"
+    assert run.terminal["usage"]["requests"] == 2
+
+
+def test_a_reply_starts_a_second_process_that_restores_and_succeeds(scene: Scene, server: CallbackServer) -> None:
+    asked = scene.run(scene.spec([calls(ask())])).terminal
+    checkpoint = asked["checkpoint"]
+
+    run = scene.run(
+        scene.spec(
+            [text("Deployed to staging.")],
+            pipeline_id="p2",
+            session={"id": "s1", "restore": {"manifest": checkpoint["manifest"], "digest": checkpoint["digest"]}},
+            input={"reply": {"tool_call_id": "call_1", "message": "staging"}},
+        )
+    )
+
+    assert run.settlement == {"kind": "success", "text": "Deployed to staging.", "structured": None}
+    assert run.terminal["checkpoint"]["parent"] == checkpoint["digest"]
+    entries = stored_entries(scene, run.terminal)
+    assert [message["role"] for message in (e["message"] for e in entries if e["type"] == "message")] == [
+        "user",
+        "assistant",
+        "toolResult",
+        "user",
+        "assistant",
+    ]
+    (reply,) = [entry for entry in entries if entry.get("customType") == "runner.reply"]
+    assert reply["data"]["tool_call_id"] == "call_1"
+    assert len(server.committed) == 2
+
+
+def test_without_a_server_a_question_is_an_error_result_and_the_record_is_printed(local_scene: Scene) -> None:
+    run = local_scene.run(local_scene.spec([calls(ask()), text("Then I decide myself.")]))
+
+    assert run.exit == 0
+    assert run.settlement["kind"] == "success"
+    (result,) = messages(stored_entries(local_scene, run.terminal), "toolResult")
+    assert result["isError"] is True
+    assert local_scene.head()["state"] == "terminal"
+    assert Path(local_scene.store).exists()
