@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Awaitable
 from typing import TypeVar, cast
 
+from checkpoint.text import clean_text
+
 T = TypeVar("T")
 
 
@@ -17,7 +19,8 @@ async def resolved(value: Awaitable[T] | T) -> T:
 def error_text(error: BaseException) -> str:
     """What the model or the session is told of an exception.
 
-    Its own text. An exception raised without any (`TimeoutError()`) is named, since an empty text helps
-    nobody; one raised with an empty text keeps it (corpus: streamfn-throws-empty-message).
+    Its own text, cleaned (it may quote a file name or a process's output). An exception raised without any
+    (`TimeoutError()`) is named, since an empty text helps nobody; one raised with an empty text keeps it
+    (corpus: streamfn-throws-empty-message).
     """
-    return str(error) or ("" if error.args else type(error).__name__)
+    return clean_text(str(error)) or ("" if error.args else type(error).__name__)
