@@ -4,12 +4,14 @@ The latch is installed before anything heavy is imported, so that a signal durin
 joined to the event loop, which is woken by it.
 """
 
-import asyncio
 import signal
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio  # heavy: the handlers stand before it is imported
 
 StopReason: TypeAlias = Literal["cancelled", "paused", "deadline_exceeded"]
 
@@ -19,7 +21,6 @@ class StopLatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: list[asyncio.Event] = []
         self.reason: StopReason | None = None
         self.signal: str | None = None
@@ -48,7 +49,7 @@ class StopLatch:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.request("cancelled", signal_name=signal.Signals(number).name)
 
-    def join_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+    def join_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
         """From now on signals arrive as callbacks of `loop`, which wakes it."""
         for number in (signal.SIGTERM, signal.SIGINT):
             name = signal.Signals(number).name
@@ -67,6 +68,8 @@ class StopLatch:
         await self._wait(lambda: self.urgent)
 
     async def _wait(self, reached: Callable[[], bool]) -> None:
+        import asyncio
+
         event = asyncio.Event()
         self._woken.append(event)
         try:
