@@ -52,7 +52,8 @@ def run_demo(folder: Path | None) -> int:
 def _story(folder: Path) -> int:
     secret = "whsec_" + b64encode(secrets.token_bytes(24)).decode()
     _write_secret(folder, secret)
-    session = folder / f"session-{secrets.token_hex(4)}.jsonl"
+    session = folder / "session.jsonl"
+    session.unlink(missing_ok=True)
     _write_session(session)
     with DemoServer(secret) as server:
         server.restore_points[SESSION] = RestorePoint(None)
@@ -67,10 +68,8 @@ def _story(folder: Path) -> int:
         )
         if first is None or not server.questions:
             return _failed()
-        _say(
-            "?",
-            f"the server shows the question: {server.questions[0].question} {list(server.questions[0].options or ())}",
-        )
+        card = server.questions[0]
+        _say("?", f"the server shows the question: {card.question} ({', '.join(card.options or ())})")
         _report(first)
         point = server.restore_points[SESSION]
         if point is None or point.manifest is None:
