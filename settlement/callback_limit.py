@@ -1,12 +1,12 @@
 """Keeps a terminal callback small: what is cut, in which order, when it would be over the limit.
 
-Order: warnings, undelivered texts, the success text, the result text of the interruption; last a failure's
-message, which is short unless somebody else's text got into it. Each gives only as much as is needed. Cuts
-fall between characters, never inside one.
+Order: warnings, undelivered texts, the success text, the result text of the interruption. Then, so that it
+always fits, a failure's message (which is short anyway) and the undelivered messages themselves. Each gives
+only as much as is needed. Cuts fall between characters, never inside one.
 
 Refuses to cut what decides something: ids, labels, `questions` and `withdrawn_questions` stay whole, because
 a card that is missing there would be withdrawn, or stay open for ever. If these alone are over the limit
-(about 120 questions in one turn), the body is sent over the limit with everything else emptied; our own
+(some 120 questions in one turn), the body is sent over the limit with everything else emptied; our own
 receiving side reads up to 256 KB.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 from checkpoint.jsontypes import JsonObject
 from settlement.wire import json_bytes
 
+MAX_UNDELIVERED = 50
+"""Messages that are still counted one by one when there is too much."""
 ELLIPSIS = "…"
 _ELLIPSIS_BYTES = len(ELLIPSIS.encode())
 
@@ -29,6 +31,7 @@ def within(body: JsonObject, limit: int) -> JsonObject:
         _cut_success,
         _cut_result_text,
         _cut_message,
+        _drop_undelivered,
     )
     for step in steps:
         if _size(body) <= limit:
@@ -56,28 +59,12 @@ def _cut_warnings(body: JsonObject, limit: int) -> JsonObject:
 
 
 def _cut_undelivered(body: JsonObject, limit: int) -> JsonObject:
-    """All texts get the same cap, so the longest lose first; of too many messages the last ones go."""
-    messages: list[JsonObject] = body["undelivered"]
-    emptied = {**body, "undelivered": [{**message, "text": ""} for message in messages]}
-    room = limit - _size(emptied)
-    if room < 0:
-        return _first_undelivered(emptied, limit)
+    """All texts get the same cap, so the longest lose first; of very many messages the last ones go."""
+    messages: list[JsonObject] = body["undelivered"][:MAX_UNDELIVERED]
+    room = limit - _size({**body, "undelivered": [{**message, "text": ""} for message in messages]})
     sizes = [_text_size(message["text"]) for message in messages]
     cap = bisect_right(range(limit), room, key=lambda cap: sum(min(size, cap) for size in sizes)) - 1
-    return {
-        **body,
-        "undelivered": [{**message, "text": _shortened(message["text"], cap)} for message in messages],
-    }
-
-
-def _first_undelivered(body: JsonObject, limit: int) -> JsonObject:
-    messages: list[JsonObject] = body["undelivered"]
-
-    def first(count: int) -> JsonObject:
-        return {**body, "undelivered": messages[:count]}
-
-    kept = bisect_right(range(len(messages)), limit, key=lambda count: _size(first(count))) - 1
-    return first(max(kept, 0))
+    return {**body, "undelivered": [{**message, "text": _shortened(message["text"], cap)} for message in messages]}
 
 
 def _cut_success(body: JsonObject, limit: int) -> JsonObject:
@@ -113,6 +100,17 @@ def _cut_message(body: JsonObject, limit: int) -> JsonObject:
         return {**body, "settlement": {**settlement, "message": text}}
 
     return holding(_shortened(settlement["message"], limit - _size(holding(""))))
+
+
+def _drop_undelivered(body: JsonObject, limit: int) -> JsonObject:
+    """When all texts are gone and it is still too much."""
+    messages: list[JsonObject] = body["undelivered"]
+
+    def first(count: int) -> JsonObject:
+        return {**body, "undelivered": messages[:count]}
+
+    kept = bisect_right(range(len(messages)), limit, key=lambda count: _size(first(count))) - 1
+    return first(max(kept, 0))
 
 
 def _shortened(text: str, room: int) -> str:
