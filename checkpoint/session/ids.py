@@ -22,8 +22,7 @@ def iso_time(ms: int) -> str:
 
 
 def new_entry_id(known: Container[str], random_bytes: Callable[[int], bytes] = os.urandom) -> str:
-    """Eight random hex digits (as a UUIDv4 begins) that no known entry has; a whole UUID after 100 clashes.
-    """
+    """Eight random hex digits (as a UUIDv4 begins) that no known entry has; a whole UUID after 100 clashes."""
     for _ in range(_TRIES):
         candidate = random_bytes(4).hex()
         if candidate not in known:

@@ -44,7 +44,8 @@ class _PlainHead(EntryHead, gc=False):
     parent_id: str | None = msgspec.field(default=None, name="parentId")
 
 
-_FAST: Final = msgspec.json.Decoder(_PlainHead)
+FAST_DECODER: Final = msgspec.json.Decoder(_PlainHead)
+"""Gives the head of a line exactly as full parsing would, or raises DecodeError or RecursionError."""
 
 
 class SessionIndexer:
@@ -114,7 +115,7 @@ class SessionIndexer:
         """Whole lines only: a line end stands before `stop`. This is the loop that restoring spends its time
         in.
         """
-        find, decode, view = chunk.find, _FAST.decode, memoryview(chunk)
+        find, decode, view = chunk.find, FAST_DECODER.decode, memoryview(chunk)
         heads, offsets, lengths, lines = self._heads, self._offsets, self._lengths, self._lines
         base, number = self._offset - start, self._line
         trusted = not self._strict or chunk.isascii() or _is_utf8(view[start:stop])
