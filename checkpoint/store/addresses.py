@@ -36,9 +36,7 @@ def parse_address(text: str) -> Address:
     """
     if "://" not in text:
         if not text:
-            raise StoreError(
-                "misconfigured", "The store's address is empty. Use s3://bucket/prefix or a folder."
-            )
+            raise StoreError("misconfigured", "The store's address is empty. Use s3://bucket/prefix or a folder.")
         return FileAddress(text)
     parts = urlsplit(text)
     if parts.query or parts.fragment or "@" in parts.netloc:

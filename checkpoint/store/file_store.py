@@ -184,6 +184,7 @@ _MEANING: dict[int, tuple[StoreReason, str]] = {
     errno.EPERM: ("denied", "Give this user the right to read and write the store's folder."),
     errno.EROFS: ("denied", "Mount the store's folder writable."),
     errno.ENOSPC: ("unreachable", "Free space on the store's disk, then relaunch."),
+    errno.EFBIG: ("unreachable", "Raise the limit of this process's file size, then relaunch."),
     errno.EDQUOT: ("unreachable", "Raise the quota of the store's disk, then relaunch."),
     errno.ELOOP: (
         "misconfigured",

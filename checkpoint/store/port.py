@@ -50,22 +50,25 @@ class ListedObject:
 
 
 class ObjectStore(Protocol):
-    """A bucket and prefix, or a folder. Keys are relative, `/`-separated.
+    """A bucket and prefix, or a folder. Keys are relative and `/`-separated (`check_key` says what is
+    allowed).
 
-    Every call is bounded in time and may raise `StoreError` (its `reason` says unreachable, denied, or
-    misconfigured). All calls are safe to repeat. Calls are thread-safe.
+    Every call may raise `StoreError` (its `reason` says what kind) and is bounded: each wait for the
+    network or a lock has a timeout, and retries are counted. All calls are thread-safe, and safe to repeat.
     """
 
     def get(self, key: str, *, limit: int | None = None) -> StoredObject | None:
-        """The object, or None. More than `limit` bytes raise `StoreError`."""
+        """The object, or None. More than `limit` bytes raise `StoreError` (too_large) before they are
+        read.
+        """
         ...
 
     def stream(self, key: str) -> Iterator[bytes] | None:
-        """The object's bytes in pieces of at most 1 MiB, or None if it is missing."""
+        """The object's bytes in pieces of at most 1 MiB, or None if it is missing. Reading may raise, too."""
         ...
 
     def put_if_absent(self, key: str, body: bytes | Path) -> PutResult:
-        """Create the object (`If-None-Match: *`)."""
+        """Create the object (`If-None-Match: *`). A file's bytes are streamed, not held."""
         ...
 
     def put_if_match(self, key: str, body: bytes, etag: str) -> PutResult:
@@ -73,7 +76,9 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str) -> Iterator[ListedObject]:
-        """Objects whose key starts with `prefix`, in key order."""
+        """Objects whose key starts with `prefix`, each once, in the store's own order (not always the
+        keys').
+        """
         ...
 
     def address(self, key: str) -> str:

@@ -40,9 +40,7 @@ def candidate_of(path: Path, data: bytes, stored: Stored = NOTHING_STORED) -> Ca
     return freeze(path, size=len(data), entries=data.count(b"\n") - 1, leaf_id="leaf", stored=stored)
 
 
-def facts(
-    claim_id: str = "c1", *, pipeline_id: str = "p1", parent: RestorePoint | None = None
-) -> CheckpointFacts:
+def facts(claim_id: str = "c1", *, pipeline_id: str = "p1", parent: RestorePoint | None = None) -> CheckpointFacts:
     return CheckpointFacts("s1", pipeline_id, 1, claim_id, "2025-01-01T00:00:00.000Z", "1.0.0", parent)
 
 

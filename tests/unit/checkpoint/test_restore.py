@@ -36,9 +36,7 @@ def dest(tmp_path: Path) -> Path:
     return tmp_path / "restored.jsonl"
 
 
-def test_a_checkpoint_restores_to_the_bytes_it_was_made_of(
-    store: MemoryStore, tmp_path: Path, dest: Path
-) -> None:
+def test_a_checkpoint_restores_to_the_bytes_it_was_made_of(store: MemoryStore, tmp_path: Path, dest: Path) -> None:
     uploaded, point = checkpoint_of(store, tmp_path / "log.jsonl", DATA)
     indexer = Collector()
     fetched = fetch(store, point, dest, indexer)
@@ -49,9 +47,7 @@ def test_a_checkpoint_restores_to_the_bytes_it_was_made_of(
     assert fetched.stored == Stored(restored=uploaded.manifest.segments)
 
 
-def test_a_session_of_several_segments_and_frames_restores(
-    store: MemoryStore, tmp_path: Path, dest: Path
-) -> None:
+def test_a_session_of_several_segments_and_frames_restores(store: MemoryStore, tmp_path: Path, dest: Path) -> None:
     data = HEADER + b"".join(os.urandom(300_000).hex().encode() + b"\n" for _ in range(60))  # 36 MB
     uploaded, point = checkpoint_of(store, tmp_path / "log.jsonl", data)
     assert len(uploaded.manifest.segments) == 3
@@ -207,9 +203,7 @@ def test_a_segment_that_expands_beyond_what_the_manifest_says_is_not_expanded_fu
     store: MemoryStore, dest: Path
 ) -> None:
     bomb = encode_segment("s1", [b"\0" * (64 * 2**20)])
-    lying = Segment(
-        key=bomb.segment.key, bytes=1000, digest=digest_of(b""), stored_bytes=len(bomb.stored), lines=1
-    )
+    lying = Segment(key=bomb.segment.key, bytes=1000, digest=digest_of(b""), stored_bytes=len(bomb.stored), lines=1)
     store.put_if_absent(lying.key, bomb.stored)
     progress = _progress((lying,))
     indexer = Collector()
@@ -218,9 +212,7 @@ def test_a_segment_that_expands_beyond_what_the_manifest_says_is_not_expanded_fu
     assert indexer.data == b""
 
 
-def test_a_packed_session_larger_than_allowed_is_refused_while_it_expands(
-    store: MemoryStore, dest: Path
-) -> None:
+def test_a_packed_session_larger_than_allowed_is_refused_while_it_expands(store: MemoryStore, dest: Path) -> None:
     store.put_if_absent("bomb.jsonl", zstandard.compress(b"\0" * (64 * 2**20)))
     indexer = Collector()
     with pytest.raises(RestoreFailed) as failure:
@@ -231,9 +223,7 @@ def test_a_packed_session_larger_than_allowed_is_refused_while_it_expands(
 
 @pytest.mark.parametrize("cut", [1, 5, 100])
 def test_a_packed_session_that_ends_early_is_refused(store: MemoryStore, dest: Path, cut: int) -> None:
-    store.put_if_absent(
-        "a.jsonl", zstandard.compress(HEADER + os.urandom(200_000).hex().encode() + b"\n")[:-cut]
-    )
+    store.put_if_absent("a.jsonl", zstandard.compress(HEADER + os.urandom(200_000).hex().encode() + b"\n")[:-cut])
     with pytest.raises(RestoreFailed, match="zstd") as failure:
         fetch(store, RestorePoint(jsonl="a.jsonl"), dest, Collector())
     assert failure.value.reason == "damaged"
@@ -257,9 +247,7 @@ def test_a_wrong_digest_comes_before_the_damage_it_explains(store: MemoryStore, 
 def test_damage_inside_the_right_session_is_the_indexers_to_report(store: MemoryStore, dest: Path) -> None:
     store.put_if_absent("a.jsonl", DATA)
     with pytest.raises(ValueError, match="the indexer objects"):
-        fetch(
-            store, RestorePoint(jsonl="a.jsonl", digest=digest_of(DATA)), dest, Collector(refuse=b"hello 7")
-        )
+        fetch(store, RestorePoint(jsonl="a.jsonl", digest=digest_of(DATA)), dest, Collector(refuse=b"hello 7"))
     assert not dest.exists()
 
 
@@ -288,9 +276,7 @@ def _progress(segments: tuple[Segment, ...], base: tuple[Segment, ...] = ()) -> 
     )
 
 
-def test_progress_goes_on_top_of_the_restored_manifest(
-    store: MemoryStore, tmp_path: Path, dest: Path
-) -> None:
+def test_progress_goes_on_top_of_the_restored_manifest(store: MemoryStore, tmp_path: Path, dest: Path) -> None:
     base, point = checkpoint_of(store, tmp_path / "log.jsonl", DATA)
     grown = DATA + session_lines(4, start=50)
     log = tmp_path / "grown.jsonl"
