@@ -36,12 +36,12 @@ class AgentRun:
     usage: UsageTotals = field(default_factory=UsageTotals)
     input_appended: bool = False
 
-    def counters(self, session: OpenSession) -> Counters:
-        """The whole session's counters: those restored and this run's."""
+    def counters(self, before: Counters) -> Counters:
+        """The whole session's counters: those from before, and this run's."""
         return Counters(
-            turns=session.counters.turns + self.usage.turns,
-            total_tokens=session.counters.total_tokens + self.usage.total_tokens,
-            cost_usd=session.counters.cost_usd + self.usage.cost_usd,
+            turns=before.turns + self.usage.turns,
+            total_tokens=before.total_tokens + self.usage.total_tokens,
+            cost_usd=before.cost_usd + self.usage.cost_usd,
         )
 
     def pending_questions(self, settlement: Settlement, session: OpenSession) -> tuple[PendingQuestion, ...]:
@@ -76,9 +76,10 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         assistant_entry_id=lambda: session.log.last_assistant_entry_id,
     )
     interruption = InterruptionAdapter(gate.note, spec.ask_tools)
+    before = session.counters() if parts.spec.limits.scope == "session" else Counters()
     policy = StopPolicy(
         limits=parts.spec.limits,
-        counters=lambda: run.counters(session) if parts.spec.limits.scope == "session" else run.usage,
+        counters=lambda: run.counters(before),
         requested=lambda: parts.stop.reason,
         interrupted=lambda: interruption.interruption is not None,
     )

@@ -107,22 +107,25 @@ async def _upload_if_committed(parts: Parts, work: Work) -> Uploaded | None:
     began = time.monotonic()
     head = parts.head.head
     assert head is not None, "the pipeline was claimed"
-    facts = UploadFacts(
-        session_id=parts.spec.session.id,
-        pipeline_id=parts.spec.pipeline_id,
-        attempt=parts.spec.attempt,
-        claim_id=head.fields.claim_id,
-        created_at=_now(),
-        runner=VERSION,
-        parent=session.parent,
-        pending_questions=run.pending_questions(settle(work.outcome), session),
-        counters=run.counters(session),
-    )
+    pending = run.pending_questions(settle(work.outcome), session)
     merge = parts.stop.reason is None
-    try:
-        uploaded = await parts.timebox.blocking(
-            "upload", BULK_S, lambda: upload(parts.store, candidate, facts, merge=merge)
+
+    def store() -> Uploaded:
+        facts = UploadFacts(
+            session_id=parts.spec.session.id,
+            pipeline_id=parts.spec.pipeline_id,
+            attempt=parts.spec.attempt,
+            claim_id=head.fields.claim_id,
+            created_at=_now(),
+            runner=VERSION,
+            parent=session.parent,
+            pending_questions=pending,
+            counters=run.counters(session.counters()),
         )
+        return upload(parts.store, candidate, facts, merge=merge)
+
+    try:
+        uploaded = await parts.timebox.blocking("upload", BULK_S, store)
     except (StoreError, CheckpointFailed, TimeoutError) as error:
         detail = str(error) or "the upload did not end in its time"
         parts.log.warning("upload_failed", error=detail)

@@ -10,8 +10,9 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
@@ -94,7 +95,7 @@ def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, f
     try:
         parts = build_parts(launch, secrets, folder, stop=stop, log=log, events=events, fsync_turns=fsync == "turn")
         try:
-            ending = asyncio.run(_pipeline(parts, began))
+            ending = _in_a_loop(_pipeline(parts, began))
         except RunnerError as error:
             ending = Ending.of(error)
         keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
@@ -104,6 +105,17 @@ def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, f
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_a_loop(pipeline: Coroutine[Any, Any, Ending]) -> Ending:
+    """Not `asyncio.run`: it waits without a bound for threads, such as one that looks up a name."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(pipeline)
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
 
 
 async def _pipeline(parts: "Parts", began: float) -> Ending:

@@ -14,6 +14,7 @@ from checkpoint.manifest import Counters, PendingQuestion, RestorePoint
 from checkpoint.plain_source import OtherStore
 from checkpoint.restore import Fetched, fetch
 from checkpoint.session.context import load_context
+from checkpoint.session.counting import count_session
 from checkpoint.session.errors import SessionDamaged
 from checkpoint.session.header import new_header
 from checkpoint.session.index import OnDamage
@@ -49,9 +50,16 @@ class OpenSession:
     """The same as the restored manifest had them, with their ids."""
     parent: RestorePoint | None
     stored: Stored
-    counters: Counters
+    counted: Counters | None
+    """What the restored session had used, where its manifest tells it."""
     kept: Kept
     warnings: tuple[str, ...]
+
+    def counters(self) -> Counters:
+        """What the session had used before this pipeline; reads the whole log if no manifest told it."""
+        if not self.kept.entries:
+            return Counters()
+        return self.counted if self.counted is not None else count_session(self.path, self.kept.bytes)
 
 
 def open_session(
@@ -92,7 +100,7 @@ def _new(path: Path, workspace: Path) -> OpenSession:
         pending_questions=(),
         parent=None,
         stored=NOTHING_STORED,
-        counters=Counters(),
+        counted=Counters(),
         kept=Kept(0, 0, None),
         warnings=(),
     )
@@ -121,7 +129,7 @@ def _restored(fetched: Fetched, indexer: SessionIndexer, on_damage: OnDamage, as
         pending_questions=listed,
         parent=fetched.parent,
         stored=stored,
-        counters=manifest.counters if manifest is not None else Counters(),
+        counted=manifest.counters if manifest is not None and current else None,
         kept=Kept(log.entries, log.size, log.leaf_id),
         warnings=tuple(index.warnings),
     )
