@@ -39,9 +39,7 @@ class _Driver:
         self._scenario = scenario
         self._recorder = Recorder(jitter_seed)
         self._stage = Stage(self._recorder)
-        self._stage.tools = {
-            spec["name"]: scripted_tool(self._stage, spec) for spec in scenario.get("tools", [])
-        }
+        self._stage.tools = {spec["name"]: scripted_tool(self._stage, spec) for spec in scenario.get("tools", [])}
         self._model = ScriptedModel(self._stage, scenario["model"]["responses"])
         self._hooks = ScriptedHooks(self._stage, scenario.get("hooks", {}))
         self._left_running: dict[int, asyncio.Task[JsonObject]] = {}

@@ -124,9 +124,7 @@ class ScriptedHooks:
         self._stage.recorder.hook("prepareNextTurn", _turn_entry(turn))
         return await self._prepare("prepareNextTurn", turn.context.messages)
 
-    async def prepare_next_turn_with_context(
-        self, turn: TurnContext, signal: AbortSignal | None
-    ) -> NextTurn | None:
+    async def prepare_next_turn_with_context(self, turn: TurnContext, signal: AbortSignal | None) -> NextTurn | None:
         entry = _turn_entry(turn) | {"aborted": aborted(signal)}
         self._stage.recorder.hook("prepareNextTurnWithContext", entry)
         return await self._prepare("prepareNextTurnWithContext", turn.context.messages)
@@ -222,9 +220,7 @@ def _override(given: JsonObject | None) -> AfterToolCallResult | None:
     )
 
 
-def _call_entry(
-    context: BeforeToolCallContext | AfterToolCallContext, signal: AbortSignal | None
-) -> JsonObject:
+def _call_entry(context: BeforeToolCallContext | AfterToolCallContext, signal: AbortSignal | None) -> JsonObject:
     return {
         "toolCallId": context.tool_call["id"],
         "toolName": context.tool_call["name"],

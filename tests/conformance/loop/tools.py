@@ -56,9 +56,7 @@ def _steps(behaviour: Any, tool_call_id: str) -> list[JsonObject]:
     return behaviour or []
 
 
-async def _play(
-    stage: Stage, verb: str, value: Any, signal: AbortSignal | None, on_update: UpdateCallback
-) -> None:
+async def _play(stage: Stage, verb: str, value: Any, signal: AbortSignal | None, on_update: UpdateCallback) -> None:
     match verb:
         case "update":
             for partial in value if is_json_list(value) else [value]:
