@@ -112,9 +112,7 @@ def decide_question(
     if pipeline.judgement is not None:
         return Problem("superseded", "the pipeline has ended; it may not ask any more")
     if question.attempt < max(pipeline.launched, pipeline.heard):
-        return Problem(
-            "superseded", f"attempt {question.attempt} was replaced by a later one; it may not ask any more"
-        )
+        return Problem("superseded", f"attempt {question.attempt} was replaced by a later one; it may not ask any more")
     if question.stream_id is not None and question.stream_id not in streams:
         return Problem("foreign-stream", "stream_id does not belong to the session's owner")
     card = Card(question.question_id, question.tool_call_id, received.digest)
@@ -128,9 +126,7 @@ def keep_reply(pipeline: Pipeline, reply: Reply) -> Pipeline | None:
     """
     if reply in pipeline.replies:
         return pipeline
-    if pipeline.judgement is not None or any(
-        reply.question_id == kept.question_id for kept in pipeline.replies
-    ):
+    if pipeline.judgement is not None or any(reply.question_id == kept.question_id for kept in pipeline.replies):
         return None
     if not any(card.question_id == reply.question_id and card.standing == "open" for card in pipeline.cards):
         return None

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 TRY_S = 15.0
 MAX_ANSWER_BYTES = 64 * 1024
+MAX_TYPE_CHARS = 512
+MAX_HEADER_CHARS = 128
+"""What a server says goes into logs, so it is kept short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ async def post_once(
                 return Answer(
                     status=response.status_code,
                     problem_type=await _problem_type(response) if response.status_code == 409 else None,
-                    retry_after=response.headers.get("retry-after"),
+                    retry_after=response.headers.get("retry-after", "")[:MAX_HEADER_CHARS] or None,
                 )
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError):
         return NoAnswer("could not connect", may_have_arrived=False)
@@ -182,7 +185,7 @@ async def post_once(
 
 
 async def _problem_type(response: "httpx.Response") -> str | None:
-    """`type` of the problem document; None if there is none or it is too long to be one.
+    """`type` of the problem document; None if there is none or one of them is too long to be true.
 
     A body that breaks off raises: what a 409 means is not guessed, the try is made again.
     """
@@ -196,4 +199,4 @@ async def _problem_type(response: "httpx.Response") -> str | None:
     except (ValueError, RecursionError):
         return None
     found = cast("dict[str, Any]", document).get("type") if isinstance(document, dict) else None
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) and len(found) <= MAX_TYPE_CHARS else None

@@ -65,9 +65,7 @@ class Problem:
 
     def to_body(self) -> bytes:
         """The body to answer with, as `application/problem+json`."""
-        return json_bytes(
-            {"type": self.type, "title": self.reason, "status": self.status, "detail": self.detail}
-        )
+        return json_bytes({"type": self.type, "title": self.reason, "status": self.status, "detail": self.detail})
 
 
 IN_FLIGHT = Problem("in-flight", "this id is being worked on; send it again")

@@ -37,9 +37,7 @@ class CallbackSecrets:
         lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
         keys = tuple(_key(number, line) for number, line in lines if line)
         if not keys:
-            raise SecretInvalid(
-                "callback_secret is empty; give it one whsec_<base64> per line, the first one signs"
-            )
+            raise SecretInvalid("callback_secret is empty; give it one whsec_<base64> per line, the first one signs")
         return cls(keys)
 
 
@@ -54,15 +52,11 @@ class Verified:
 def sign(secrets: CallbackSecrets, webhook_id: str, timestamp_s: int, body: bytes) -> str:
     """`v1,<base64>` by the first secret. Raises ValueError for an id that cannot be signed."""
     if _ID.fullmatch(webhook_id) is None:
-        raise ValueError(
-            f"not a webhook id: {webhook_id!r} (visible ASCII without a dot, at most 256 characters)"
-        )
+        raise ValueError(f"not a webhook id: {webhook_id!r} (visible ASCII without a dot, at most 256 characters)")
     return "v1," + base64.b64encode(_mac(secrets.keys[0], webhook_id, str(timestamp_s), body)).decode()
 
 
-def webhook_headers(
-    secrets: CallbackSecrets, webhook_id: str, timestamp_s: int, body: bytes
-) -> dict[str, str]:
+def webhook_headers(secrets: CallbackSecrets, webhook_id: str, timestamp_s: int, body: bytes) -> dict[str, str]:
     """The headers of one try. The id is that of every try; time and signature are this try's own."""
     return {
         "content-type": "application/json",
@@ -93,9 +87,7 @@ def verify(
         raise SignatureInvalid("header_malformed", "webhook-timestamp must be whole seconds since 1970")
     age_s = now_s - int(timestamp)
     if age_s > tolerance_s:
-        raise SignatureInvalid(
-            "too_old", f"signed more than {tolerance_s:g} s ago; sign again, or set the clocks"
-        )
+        raise SignatureInvalid("too_old", f"signed more than {tolerance_s:g} s ago; sign again, or set the clocks")
     if -age_s > tolerance_s:
         raise SignatureInvalid("too_new", f"signed more than {tolerance_s:g} s ahead; set the clocks")
 
@@ -132,9 +124,7 @@ def _header(headers: Mapping[str, str], wanted: str) -> str:
     if not values:
         raise SignatureInvalid("header_missing", f"the header {wanted} is missing")
     if len(values) > 1:
-        raise SignatureInvalid(
-            "header_malformed", f"the header {wanted} is there twice with different values"
-        )
+        raise SignatureInvalid("header_malformed", f"the header {wanted} is there twice with different values")
     return values.pop()
 
 

@@ -9,7 +9,6 @@ Sources: docs/callbacks.md; RFC 9110 10.2.3 (Retry-After); RFC 9457 (problem typ
 import re
 from dataclasses import dataclass
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
 FIRST_BACKOFF_S = 0.5
@@ -136,6 +135,8 @@ def parse_retry_after(value: str | None, now_s: float) -> float | None:
     value = value.strip()
     if re.fullmatch(r"[0-9]{1,18}", value):
         return float(value)
+    from email.utils import parsedate_to_datetime  # 10 ms of every start, for a header that hardly ever comes
+
     try:
         moment = parsedate_to_datetime(value)
     except (ValueError, OverflowError):

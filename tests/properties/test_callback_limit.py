@@ -81,6 +81,7 @@ def test_what_comes_later_in_the_order_is_cut_only_when_the_earlier_is_used_up(t
     assert cut["questions"] == whole["questions"]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(-5, 400))
 def test_a_cut_text_is_the_longest_beginning_that_fits(text: str, room: int):
     kept = cut_text(text, room)

@@ -281,7 +281,10 @@ def test_the_problem_of_a_conflict_is_read_up_to_a_bound():
     assert played(FakeTime(), lambda _request: next(answers), budget_s=600).verdict == Rejected(409, None)
 
 
-@pytest.mark.parametrize("content", [b"", b"in-flight", b"[]", b"null", b'{"type": 1}', b"\xff\xfe", b"[" * 60_000])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"in-flight", b"[]", b"null", b'{"type": 1}', b"\xff\xfe", b"[" * 60_000, b'{"type": "%s"}' % (b"x" * 600)],
+)
 def test_a_conflict_without_a_problem_document_is_final(content: bytes):
     found = played(FakeTime(), lambda _request: conflict(content), budget_s=600)
     assert found.verdict == Rejected(409, None)
