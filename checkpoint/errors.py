@@ -50,7 +50,5 @@ class DamagedRecord(CheckpointError):
     """A stored head or manifest that is not what its key promises. Nothing overwrites it."""
 
     def __init__(self, address: str, detail: str) -> None:
-        super().__init__(
-            "damaged_record", f"{address} is not readable: {detail}. Inspect or remove it, then relaunch."
-        )
+        super().__init__("damaged_record", f"{address} is not readable: {detail}. Inspect or remove it, then relaunch.")
         self.address = address

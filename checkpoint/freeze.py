@@ -72,9 +72,7 @@ def freeze(path: Path, *, size: int, entries: int, leaf_id: str | None, stored: 
             os.ftruncate(file, size)
         os.fsync(file)
         if size and os.pread(file, 1, size - 1) != b"\n":
-            raise CheckpointFailed(
-                "log_changed", f"The session log {path.name} does not end in a whole line."
-            )
+            raise CheckpointFailed("log_changed", f"The session log {path.name} does not end in a whole line.")
         digest = _digest(file, stored.size, size)
     finally:
         os.close(file)

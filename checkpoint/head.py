@@ -264,12 +264,19 @@ def encode_head(head: Head) -> bytes:
 
 def progress_json(progress: Progress) -> JsonObject:
     """Progress as the JSON value of the head's field."""
-    return msgspec.to_builtins(progress)
+    return _as_read(progress)
 
 
 def terminal_json(terminal: Terminal) -> JsonObject:
     """A terminal record as the JSON value of the head's field."""
-    return msgspec.to_builtins(terminal)
+    return _as_read(terminal)
+
+
+def _as_read(value: Struct) -> JsonObject:
+    """A value as it reads back from JSON (lists for tuples): judging compares what was written with what is
+    read.
+    """
+    return msgspec.json.decode(msgspec.json.encode(value), type=JsonObject)
 
 
 def _first_claim(me: Claimant) -> Head:

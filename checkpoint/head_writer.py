@@ -62,17 +62,16 @@ class _Read:
 
 
 class HeadWriter:
-    """One process's hand on one head record."""
+    """One process's hand on one head record. Once fenced it stays so: later writes are not even tried."""
 
-    def __init__(
-        self, store: ObjectStore, pipeline_id: str, *, pause: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, store: ObjectStore, pipeline_id: str, *, pause: Callable[[float], None] = time.sleep) -> None:
         self._store = store
         self._key = head_key(pipeline_id)
         self._pause = pause
         self._queue = threading.Lock()
         self._mine: _Read | None = None
         self._last_revision = 0
+        self._fenced: Fenced | None = None
 
     @property
     def head(self) -> Head | None:
@@ -135,10 +134,10 @@ class HeadWriter:
             mine = self._mine
             if mine is None:
                 raise RuntimeError("the head was neither claimed nor read before it is written")
+            if self._fenced is not None:
+                return self._fenced
             settled = settled_as(mine.head)
-            if settled is not None and not (
-                isinstance(settled, AlreadyTerminal) and "terminal" not in fields
-            ):
+            if settled is not None and not (isinstance(settled, AlreadyTerminal) and fields.keys() == {"state"}):
                 return settled  # final: only an acknowledgement may follow a terminal record
             self._last_revision += 1
             return self._swap(with_fields(mine.head, self._last_revision, **fields), mine.etag)
@@ -163,13 +162,13 @@ class HeadWriter:
 
     def _overtaken(self, wanted: Head, found: _Read | None) -> WriteResult:
         """Our own claim, settled otherwise, is to be delivered; anything else is another owner's."""
-        if found is None or found.head.fields.claim_id != wanted.fields.claim_id:
-            return Fenced(found.head if found else None)
-        settled = settled_as(found.head)
-        if settled is None:
-            return Fenced(found.head)
-        self._adopt(found)
-        return settled
+        if found is not None and found.head.fields.claim_id == wanted.fields.claim_id:
+            settled = settled_as(found.head)
+            if settled is not None:
+                self._adopt(found)
+                return settled
+        self._fenced = Fenced(found.head if found else None)
+        return self._fenced
 
     def _adopt(self, read: _Read) -> None:
         self._mine = read

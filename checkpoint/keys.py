@@ -29,9 +29,7 @@ def manifest_key(session_id: str, pipeline_id: str, attempt: int, claim_id: str)
 
 def diagnostic_key(session_id: str, pipeline_id: str, attempt: int, claim_id: str) -> str:
     """Where a log that must not be restored is kept for people (broken log, defect)."""
-    return (
-        f"sessions/{_checked(session_id)}/diagnostics/{_claim_name(pipeline_id, attempt, claim_id)}.jsonl.zst"
-    )
+    return f"sessions/{_checked(session_id)}/diagnostics/{_claim_name(pipeline_id, attempt, claim_id)}.jsonl.zst"
 
 
 def head_key(pipeline_id: str) -> str:

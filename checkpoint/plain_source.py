@@ -15,9 +15,7 @@ OtherStore: TypeAlias = Callable[[str], ObjectStore]
 """Opens the store of an address such as `s3://bucket`, with the endpoint and credentials of the launch."""
 
 
-def open_plain(
-    store: ObjectStore, source: str, other_store: OtherStore | None
-) -> tuple[str, Iterator[bytes]]:
+def open_plain(store: ObjectStore, source: str, other_store: OtherStore | None) -> tuple[str, Iterator[bytes]]:
     """(full address, bytes in pieces) of a session. Raises `RestoreFailed` (missing) or `StoreError`.
 
     A local file may be reached through links: whoever launches names it, unlike a key.

@@ -145,9 +145,7 @@ def _read_manifest(store: ObjectStore, key: str, digest: str | None) -> Manifest
     address = store.address(key)
     found = store.get(key, limit=MANIFEST_LIMIT)
     if found is None:
-        raise RestoreFailed(
-            "missing", f"{address} does not exist. Check `session.restore` and the store's address."
-        )
+        raise RestoreFailed("missing", f"{address} does not exist. Check `session.restore` and the store's address.")
     if digest_of(found.data) != digest:
         raise _wrong_digest(address, digest)
     try:
@@ -187,9 +185,7 @@ def _load_segment(store: ObjectStore, segment: Segment) -> bytes:
     for piece in pieces:
         data += piece
         if len(data) > segment.stored_bytes:
-            raise RestoreFailed(
-                "damaged", f"{address} is longer than its manifest says. Restore it from a backup."
-            )
+            raise RestoreFailed("damaged", f"{address} is longer than its manifest says. Restore it from a backup.")
     return bytes(data)
 
 
@@ -234,11 +230,7 @@ def _check_digest(
     of_lines: HashBehind | None,
     cause: Exception | None,
 ) -> None:
-    if (
-        wanted is None
-        or wanted == of_object.digest()
-        or (of_lines is not None and wanted == of_lines.digest())
-    ):
+    if wanted is None or wanted == of_object.digest() or (of_lines is not None and wanted == of_lines.digest()):
         return
     raise _wrong_digest(address, wanted) from cause
 
@@ -259,12 +251,8 @@ def _limited(pieces: Iterator[bytes], address: str, max_bytes: int) -> Iterator[
 
 
 def _too_large(what: str, max_bytes: int) -> RestoreFailed:
-    return RestoreFailed(
-        "too_large", f"{what} has more than {max_bytes} bytes. Start from a shorter session."
-    )
+    return RestoreFailed("too_large", f"{what} has more than {max_bytes} bytes. Start from a shorter session.")
 
 
 def _wrong_digest(address: str, wanted: str | None) -> RestoreFailed:
-    return RestoreFailed(
-        "wrong_digest", f"{address} is not the object with {wanted}. Check `session.restore`."
-    )
+    return RestoreFailed("wrong_digest", f"{address} is not the object with {wanted}. Check `session.restore`.")

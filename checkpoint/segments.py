@@ -163,9 +163,7 @@ def _expand(source: "_Pieces", address: str) -> Iterator[bytes]:
         while piece := reader.read(PIECE_BYTES):
             yield piece
     except zstandard.ZstdError as error:
-        raise RestoreFailed(
-            "damaged", f"{address} is not whole zstd data ({error}). Upload it again."
-        ) from error
+        raise RestoreFailed("damaged", f"{address} is not whole zstd data ({error}). Upload it again.") from error
 
 
 class _Pieces:

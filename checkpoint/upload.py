@@ -258,9 +258,5 @@ def _manifest(
 def _encode_file(session_id: str, path: Path) -> EncodedSegment:
     with path.open("rb", buffering=0) as file:
         size = path.stat().st_size
-        frames = (
-            frame
-            for extent in cut_extents(file, 0, size, SEGMENT_BYTES)
-            for frame in read_frames(file, extent)
-        )
+        frames = (frame for extent in cut_extents(file, 0, size, SEGMENT_BYTES) for frame in read_frames(file, extent))
         return encode_segment(session_id, frames)
