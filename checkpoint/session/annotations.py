@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoint.session.context import entry_reader
 from checkpoint.session.index import SessionIndex
-from checkpoint.session.javascript import trim, truthy
+from checkpoint.session.javascript import UNDEFINED, to_text, trim, truthy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def read_annotations(path: Path, index: SessionIndex) -> Annotations:
                 name = trim(given) or None if isinstance(given, str) else None
             elif head.type == "label":
                 entry = read(position)
-                target = str(entry.get("targetId"))
+                target = to_text(entry.get("targetId", UNDEFINED))
                 labels.pop(target, None)
                 if truthy(label := entry.get("label")):
                     labels[target] = label

@@ -46,7 +46,8 @@ def load_context(path: Path, index: SessionIndex) -> SessionContext:
     system: list[Any] = []
     for position, message in projection.messages:
         if index.on_damage == "fail" and (fault := _fault(message)) is not None:
-            raise SessionDamaged("message", index.lines[position], fault)
+            advice = "restore another checkpoint, or set session.on_damage to `skip`"
+            raise SessionDamaged("message", index.lines[position], f"{fault}; {advice}")
         if not isinstance(message, dict):
             continue
         if cast("Message", message).get("role") == "system":
@@ -81,7 +82,9 @@ def load_projection(path: Path, index: SessionIndex) -> Projection:
             return project(branch.positions, index.heads, entry_reader(file.fileno(), index))
         except BadMessage as error:
             raise SessionDamaged(
-                "message", index.lines[error.position], "this `message` entry holds no message"
+                "message",
+                index.lines[error.position],
+                "this `message` entry holds no message; restore another checkpoint",
             ) from error
 
 

@@ -144,6 +144,8 @@ class SessionIndexer:
         damage.
         """
         if self._strict and not _is_utf8(line):
+            if self._header is None:
+                raise self._no_header(number)
             raise self._damaged("encoding", number, "these bytes are no UTF-8")
         text = decode_text(line)
         if trim(text) == "":
@@ -168,8 +170,8 @@ class SessionIndexer:
         if not is_header(value):
             raise self._no_header(number)
         if self._strict and not is_known_version(value):
-            message = f"version {value.get('version')!r} of the format is not known; known are 1, 2 and 3"
-            raise SessionDamaged("version", number, message)
+            message = f"version {value.get('version')!r} of the format is not known (1, 2 and 3 are)"
+            raise self._damaged("version", number, message)
         self._header = value
         self._has_ids = not format_version(value) < 2
 

@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint.session.decoding import parse
+from checkpoint.jsontypes import JsonObject
+from checkpoint.session.context import load_context
+from checkpoint.session.decoding import decode_text, parse
+from checkpoint.session.migration import index_file, migrate
 from tests.conformance.session import first_difference, main, run_case
 from tests.conformance.session_differences import DIFFERENCES
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "session"
 CASES = sorted(file.name.removesuffix(".expected.json") for file in CORPUS.glob("*.expected.json"))
+UNDAMAGED = [name for name in CASES if '"damaged": false' in (CORPUS / f"{name}.expected.json").read_text()]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -18,8 +22,25 @@ def test_a_recorded_session_reads_as_in_pi(name: str) -> None:
     assert result.differences == []
 
 
+@pytest.mark.parametrize("name", UNDAMAGED)
+def test_a_session_that_pi_wrote_whole_restores_without_a_warning_in_strict_reading(name: str, tmp_path: Path) -> None:
+    recorded: JsonObject = parse(decode_text((CORPUS / f"{name}.expected.json").read_bytes()))
+    assert recorded["damaged"] is False
+    path = CORPUS / f"{name}.jsonl"
+    index = index_file(path)
+    if index.needs_migration:
+        path = tmp_path / "migrated.jsonl"
+        index = migrate(CORPUS / f"{name}.jsonl", path)
+        assert "migrated" in index.warnings.pop()
+    assert index.warnings == []
+    expected: JsonObject = recorded.get("both") or recorded["pi16"]
+    wanted = [message for message in expected["messages"] if message.get("role") != "system"]
+    assert len(load_context(path, index).messages) == len(wanted)
+
+
 def test_the_corpus_is_there() -> None:
     assert len(CASES) > 200
+    assert len(UNDAMAGED) > 100
 
 
 def test_every_deliberate_difference_gives_its_reason() -> None:

@@ -5,7 +5,6 @@ import pytest
 
 from checkpoint.session.encoding import encode
 
-
 WRITTEN: list[tuple[Any, str]] = [
     ({"a": 1, "b": [True, False, None]}, '{"a":1,"b":[true,false,null]}'),
     ({}, "{}"),
