@@ -4,6 +4,7 @@ Everything that can be refused is refused here, before any side effect; what hap
 """
 
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
-from runner.errors import Refused, RunnerError, StoppedBeforeCommit
+from runner.errors import InfrastructureError, Refused, RunnerError
 from runner.exits import Exit
 from runner.launch import Launch, load_launch
 from runner.secrets import Secrets, load_secrets, wanted_names
 from runner.signals import StopLatch
-from runner.stdout import JsonLines
+from runner.stdout import FLUSH_S, STOPPED_FLUSH_S, JsonLines, take_standard_output
 
 if TYPE_CHECKING:
     from runner.parts import Parts
@@ -32,19 +33,42 @@ KEEPS_THE_LOG = (Exit.DEFECT, Exit.INFRASTRUCTURE, Exit.STOPPED)
 
 def run_process(argument: str | None, *, secrets_folder: Path, events: bool, fsync: str, stop: StopLatch) -> int:
     """Run one pipeline. Always writes the `settled` line, whatever happens."""
-    lines = JsonLines()
+    lines = JsonLines(take_standard_output())
     try:
         ending = _run(argument, secrets_folder, lines if events else None, fsync, stop)
     except RunnerError as error:
         ending = Ending.of(error)
-    except Exception as error:  # noqa: BLE001 - the last line must be written, whatever the defect
-        sys.stderr.write(traceback.format_exc())
-        ending = Ending(Exit.DEFECT, None, "internal", f"a defect of the runner ({type(error).__name__}): report it")
-    if ending.message is not None:
-        sys.stderr.write(f"runner: {ending.message}\n")
+    except BaseException as error:  # noqa: BLE001 - the last line must be written, whatever the defect
+        ending = _defect(error)
     lines.write(ending.settled_line())
-    lines.close()
+    _report(ending)
+    lines.close(FLUSH_S if stop.reason is None else STOPPED_FLUSH_S)
     return ending.exit_code
+
+
+def _defect(error: BaseException) -> Ending:
+    return Ending(
+        Exit.DEFECT,
+        None,
+        "internal",
+        f"a defect of the runner ({type(error).__name__}): report it with its log, and relaunch with a higher attempt",
+        "".join(traceback.format_exception(error)),
+    )
+
+
+def _report(ending: Ending) -> None:
+    """Say on standard error, in the form of the logs, why the process does not end well."""
+    if ending.message is None:
+        return
+    from runner.logs import LogOutput
+
+    output = LogOutput()
+    if sys.stderr.isatty():
+        output.write(f"{ending.traceback or ''}runner: {ending.message}\n")
+        return
+    said = {"exit": int(ending.exit_code), "reason": ending.reason, "message": ending.message}
+    trace = {} if ending.traceback is None else {"exception": ending.traceback}
+    output.write(json.dumps({"event": "ended", "level": "error", **said, **trace}) + "\n")
 
 
 def check_launch(argument: str | None, secrets_folder: Path) -> int:
@@ -72,24 +96,30 @@ def _refuse_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> 
 
 def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, fsync: str, stop: StopLatch) -> Ending:
     began = time.monotonic()
-    launch, secrets = _load(argument, secrets_folder)
-    _refuse_problems(launch, secrets, secrets_folder)
-    if stop.reason is not None:
-        raise StoppedBeforeCommit("stopped_before_commit", "stopped before the pipeline was claimed: launch it again")
+    with stop.interrupting():
+        launch, secrets = _load(argument, secrets_folder)
+        _refuse_problems(launch, secrets, secrets_folder)
     from runner.check import RUN_FOLDER_PREFIX
     from runner.logs import configure_logs
     from runner.wiring import build_parts
 
     spec = launch.spec
     log = configure_logs(secrets, pipeline_id=spec.pipeline_id, attempt=spec.attempt, session_id=spec.session.id)
+    if spec.traceparent is not None:
+        log = log.bind(trace_id=spec.traceparent.split("-")[1])
     workspace = launch.path(spec.workspace)
     try:
         workspace.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=RUN_FOLDER_PREFIX))
     except OSError as error:
         raise Refused(
-            "workspace_unusable",
-            [f"workspace {workspace} or the temporary folder cannot be used ({error.strerror})"],
+            "workspace_unusable", [f"workspace {workspace} cannot be made ({error.strerror}): name another folder"]
+        ) from None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=RUN_FOLDER_PREFIX))
+    except OSError as error:
+        raise InfrastructureError(
+            "no_temporary_folder",
+            f"there is no room for the session log ({error.strerror}): see to the temporary folder, then relaunch",
         ) from None
     keep = False
     try:
@@ -98,6 +128,9 @@ def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, f
             ending = _in_a_loop(_pipeline(parts, began))
         except RunnerError as error:
             ending = Ending.of(error)
+        except Exception as error:
+            log.exception("defect")
+            ending = replace(_defect(error), traceback=None)
         keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
         if keep:
             log.warning("session_log_kept", folder=str(folder))

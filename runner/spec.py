@@ -5,6 +5,7 @@ misspelt and ignored is a limit that is not there. What needs the file system or
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -24,8 +25,13 @@ Id: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-
 Digest: TypeAlias = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 NonEmpty: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=30 * 86400, allow_inf_nan=False)]
-HttpPath: TypeAlias = Annotated[str, StringConstraints(pattern=r"^/[^\s?#]*$")]
+HttpPath: TypeAlias = Annotated[str, StringConstraints(pattern=r"^/[!\"$->@-~]*$", max_length=2000)]
+"""Printable ASCII without a query or fragment."""
+PathText: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00]*$")]
+MAX_LABEL_BYTES = 4096
+"""Of all labels together: they are part of every question and callback, which hold 20 KB."""
 
+MAX_LABELS_BYTES = 4096
 CREDENTIAL_HEADERS = (
     "authorization",
     "cookie",
@@ -52,12 +58,12 @@ class SecretRef(SpecModel):
 
 
 class ManifestRestore(SpecModel):
-    manifest: NonEmpty
+    manifest: PathText
     digest: Digest
 
 
 class JsonlRestore(SpecModel):
-    jsonl: NonEmpty
+    jsonl: PathText
     digest: Digest | None = None
 
 
@@ -80,7 +86,7 @@ class SessionSpec(SpecModel):
 
 
 class StoreSpec(SpecModel):
-    uri: NonEmpty
+    uri: PathText
     endpoint_url: str | None = None
     region: str | None = None
     addressing_style: Literal["auto", "path", "virtual"] | None = None
@@ -156,7 +162,7 @@ class ModelSpec(SpecModel):
     api: Literal["anthropic-messages", "openai-completions", "openai-responses", "scripted"]
     provider: NonEmpty | None = None
     id: NonEmpty | None = None
-    script: NonEmpty | None = None
+    script: PathText | None = None
     base_url: str | None = None
     headers: dict[str, str | SecretRef] = Field(default_factory=dict)
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -245,7 +251,7 @@ def is_loopback(host: str) -> bool:
 
 
 class ServerSpec(SpecModel):
-    base_url: NonEmpty
+    base_url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
     ask_user_path: HttpPath = "/v1/questions"
     callback_path: HttpPath = "/v1/terminals"
     heartbeat_path: HttpPath | None = None
@@ -271,14 +277,27 @@ class ServerSpec(SpecModel):
         return self.url(self.ask_user_path)
 
 
+def _is_host(host: str) -> bool:
+    """A name, or an IP address; what looks like an IPv4 address must be one."""
+    if ":" in host or re.fullmatch(r"[0-9.]+", host):
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+    return re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?", host) is not None
+
+
 def address_problem(url: str, *, insecure: bool = False) -> str | None:
     """Why questions and callbacks must not be sent to `url`, or None."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "must not hold spaces, control characters or letters beyond ASCII"
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError as error:
         return f"not an address ({error})"
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not _is_host(host):
         return "must be an http:// or https:// address"
     if parts.username is not None or parts.password is not None:
         return "must not hold a user name or password"
@@ -332,9 +351,26 @@ class Spec(SpecModel):
     limits: Limits = Field(default_factory=Limits)
     checkpoint: CheckpointSpec = Field(default_factory=CheckpointSpec)
     isolation: IsolationSpec = Field(default_factory=IsolationSpec)
-    control: NonEmpty | None = None
-    workspace: NonEmpty = "workspace"
+    control: PathText | None = None
+    workspace: PathText = "workspace"
     labels: dict[str, str] = Field(default_factory=dict)
+    """Echoed in every question and in the callback, so bounded: 4 KB as JSON."""
     traceparent: (
         Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None
     ) = None
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_short(cls, labels: dict[str, str]) -> dict[str, str]:
+        size = sum(len(text.encode()) for item in labels.items() for text in item)
+        if size > MAX_LABEL_BYTES:
+            raise ValueError(f"together {size} bytes long; at most {MAX_LABEL_BYTES} are echoed: shorten them")
+        return labels
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_fit_into_a_callback(cls, labels: dict[str, str]) -> dict[str, str]:
+        size = sum(len(name.encode()) + len(value.encode()) + 6 for name, value in labels.items())
+        if size > MAX_LABELS_BYTES:
+            raise ValueError(f"has {size} bytes, {MAX_LABELS_BYTES} are allowed: it is echoed in every callback")
+        return labels

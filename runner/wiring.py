@@ -68,9 +68,10 @@ def classify_scripted(message: Message) -> ModelFailure | None:
 class HttpCourier:
     """Delivers stored records, and says in the log how each try went."""
 
-    def __init__(self, secrets: CallbackSecrets | None, log: Logger) -> None:
+    def __init__(self, secrets: CallbackSecrets | None, log: Logger, traceparent: str | None = None) -> None:
         self._secrets = secrets
         self._log = log
+        self._traceparent = traceparent
 
     async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> Delivery:
         assert self._secrets is not None, "a launch with a server has the secret"
@@ -78,7 +79,15 @@ class HttpCourier:
         def on_try(tried: Try) -> None:
             self._log.info("callback_try", number=tried.number, answer=str(tried.answer), verdict=str(tried.verdict))
 
-        return await deliver(url, webhook_id, body, self._secrets, budget_s=budget_s, on_try=on_try)
+        return await deliver(
+            url,
+            webhook_id,
+            body,
+            self._secrets,
+            budget_s=budget_s,
+            on_try=on_try,
+            traceparent=self._traceparent,
+        )
 
 
 def build_parts(
@@ -113,7 +122,7 @@ def build_parts(
         ask_tools=ASK_TOOLS | frozenset(spec.agent.ask_tools),
         model=build_model(spec.agent.model, launch),
         question_sender=_question_sender(launch, secrets, timebox),
-        courier=HttpCourier(_callback_secrets(secrets), log),
+        courier=HttpCourier(_callback_secrets(secrets), log, spec.traceparent),
         started_at=time_text(datetime.now(UTC)),
         events=events,
         fsync_turns=fsync_turns,
@@ -136,4 +145,5 @@ def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox) -> Ques
         server.ask_user_url,
         signing,
         time_left=lambda: timebox.remaining("agent", max(0.0, ends - time.monotonic())),
+        traceparent=launch.spec.traceparent,
     )

@@ -79,11 +79,13 @@ async def deliver(
     budget_s: float,
     on_try: Callable[[Try], None] | None = None,
     go_on: Callable[[], bool] | None = None,
+    traceparent: str | None = None,
     transport: "httpx.AsyncBaseTransport | None" = None,
     around: Surroundings = REAL_WORLD,
 ) -> Delivery:
     """POST `body` until there is a final verdict; takes `budget_s` at most, each try 15 s at most.
 
+    `traceparent` (W3C Trace Context) goes along as a header, outside the signature.
     `go_on` is asked before every further try: False ends it as GaveUp, without cutting the try under way.
     Raises AddressInvalid for a URL that nothing can be sent to; never for what the server does. May be
     cancelled at any time.
@@ -92,6 +94,8 @@ async def deliver(
     last: Answer | NoAnswer | None = None
     number, may_have_arrived = 0, False
     async with new_client(url, transport) as client:
+        if traceparent is not None:
+            client.headers["traceparent"] = traceparent
         while (left_s := budget_s - (around.monotonic() - began_s)) > 0:
             if number > 0 and go_on is not None and not go_on():
                 break

@@ -43,6 +43,7 @@ class HttpQuestionSender:
         *,
         time_left: Callable[[], float],
         budget_s: float = BUDGET_S,
+        traceparent: str | None = None,
         transport: "httpx.AsyncBaseTransport | None" = None,
         around: Surroundings = REAL_WORLD,
     ) -> None:
@@ -50,6 +51,7 @@ class HttpQuestionSender:
         self._secrets = secrets
         self._time_left = time_left
         self._budget_s = budget_s
+        self._traceparent = traceparent
         self._transport = transport
         self._around = around
 
@@ -67,6 +69,7 @@ class HttpQuestionSender:
                 budget_s=min(self._budget_s, self._time_left()),
                 on_try=tries.append,
                 go_on=lambda: len(tries) < MAX_TRIES and not (signal is not None and signal.aborted),
+                traceparent=self._traceparent,
                 transport=self._transport,
                 around=_woken_by(signal, self._around),
             )
