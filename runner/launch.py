@@ -13,6 +13,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from checkpoint.text import clean_json
 from runner.errors import Refused, UsageError
 from runner.spec import ModelSpec, Spec
 
@@ -72,15 +73,17 @@ def parse_spec(text: bytes, origin: str) -> Spec:
         raise Refused("spec_invalid", [f"{origin}: not JSON ({error.msg} at {place})"]) from None
     except RecursionError:
         raise Refused("spec_invalid", [f"{origin}: nested too deeply"]) from None
+    except ValueError as error:  # a number with thousands of digits
+        raise Refused("spec_invalid", [f"{origin}: cannot be read ({error})"]) from None
     if not isinstance(document, dict):
         raise Refused("spec_invalid", [f"{origin}: must be a JSON object"])
-    fields = cast("dict[str, Any]", document)
+    fields = clean_json(cast("dict[str, Any]", document))
     version = fields.get("version")
     if type(version) is not int or version != 1:
         given = "missing" if version is None else f"{json.dumps(version)[:40]}"
         raise Refused("spec_version", [f"{origin}: `version` is {given}; this runner understands version 1"])
     try:
-        return Spec.model_validate_json(json.dumps(fields))
+        return Spec.model_validate(fields)
     except ValidationError as error:
         problems = [f"{origin}: {_sentence(detail)}" for detail in error.errors(include_url=False, include_input=False)]
         raise Refused("spec_invalid", problems) from None
