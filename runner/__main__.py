@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from runner.signals import StopLatch
@@ -10,13 +11,29 @@ from runner.signals import StopLatch
 def main() -> NoReturn:
     stop = StopLatch()
     stop.install()
+    open_standard_streams()
     from runner.cli import run_command
 
     exit_code = run_command(sys.argv[1:], stop)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the reader has left
+            stream.flush()
     # Not sys.exit: a store call that was left behind at the end of its time must not keep the process alive.
     os._exit(exit_code)
+
+
+def open_standard_streams() -> None:
+    """Put the null device where a standard stream is closed. Else the next file that is opened, such as the session
+    log, would take its number, and get what is meant for the stream.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
 
 
 if __name__ == "__main__":

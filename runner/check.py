@@ -12,6 +12,7 @@ import runner
 import settlement
 from runner.launch import Launch, not_available
 from runner.secrets import Secrets, missing_secrets
+from runner.spec import ManifestRestore
 from runner.tools.registry import tool_name_problems
 
 RUN_FOLDER_PREFIX = "runner-"
@@ -28,6 +29,7 @@ def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> l
     problems += _ask_tool_problems(launch)
     problems += _script_problems(launch)
     problems += _store_problems(launch)
+    problems += _restore_problems(launch)
     problems += overlap_problems(launch.path(spec.workspace), protected_places(launch, secrets_folder))
     return problems
 
@@ -73,9 +75,36 @@ def _store_problems(launch: Launch) -> list[str]:
     from checkpoint.store.addresses import parse_address
 
     try:
-        parse_address(launch.spec.store.uri)
-    except StoreError as error:
+        address = parse_address(launch.spec.store.uri)
+    except (StoreError, ValueError) as error:
         return [f"store.uri: {error}"]
+    return ["store.uri: the path holds a NUL character: correct it"] if "\0" in address.path else []
+
+
+def _restore_problems(launch: Launch) -> list[str]:
+    """A key that no store has, an address that leads nowhere."""
+    from checkpoint.errors import StoreError
+    from checkpoint.store.addresses import S3Address, check_key, parse_address
+
+    restore = launch.spec.session.restore
+    if restore is None:
+        return []
+    if isinstance(restore, ManifestRestore):
+        name, source = "manifest", restore.manifest
+    else:
+        name, source = "jsonl", restore.jsonl
+    place = f"session.restore.{name}"
+    try:
+        if name == "manifest" or "://" not in source:
+            check_key(source)
+            return []
+        address = parse_address(source)
+        if isinstance(address, S3Address):
+            check_key(address.path)
+        elif "\0" in address.path:
+            return [f"{place}: the path holds a NUL character: correct it"]
+    except (StoreError, ValueError) as error:
+        return [f"{place}: {error}"]
     return []
 
 
@@ -96,19 +125,28 @@ def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Pa
         places.append(("script", launch.path(script)))
     try:
         address = parse_address(launch.spec.store.uri)
-    except StoreError:
+    except (StoreError, ValueError):
         return places
-    if isinstance(address, FileAddress):
+    if isinstance(address, FileAddress) and "\0" not in address.path:
         places.append(("store", launch.path(address.path)))
     return places
 
 
 def overlap_problems(workspace: Path, protected: Sequence[tuple[str, Path]]) -> list[str]:
     """The workspace must not hold, or lie in, anything that tools must not reach. Symlinks are followed."""
-    inner = workspace.resolve()
     problems: list[str] = []
+    try:
+        inner = workspace.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        return [f"workspace {workspace} leads nowhere ({error}): name a folder"]
+    if inner.exists() and not inner.is_dir():
+        problems.append(f"workspace {workspace} is no folder: name one, or a path where one can be made")
     for what, place in protected:
-        outer = place.resolve()
+        try:
+            outer = place.resolve()
+        except (OSError, RuntimeError) as error:
+            problems.append(f"the {what} ({place}) leads nowhere ({error}): correct its path")
+            continue
         if inner == outer or inner.is_relative_to(outer) or outer.is_relative_to(inner):
             problems.append(f"workspace {workspace} overlaps the {what} ({place}): give it a folder of its own")
     return problems

@@ -54,6 +54,10 @@ def clean_tool(tool: AgentTool) -> AgentTool:
     async def execute(
         call_id: str, args: JsonObject, signal: AbortSignal | None, on_update: UpdateCallback
     ) -> ToolResult:
-        return clean_json(await tool.execute(call_id, args, signal, lambda partial: on_update(clean_json(partial))))
+        try:
+            result = await tool.execute(call_id, args, signal, lambda partial: on_update(clean_json(partial)))
+        except SystemExit as error:
+            raise RuntimeError(f"the tool tried to end the process (exit {error.code})") from error
+        return clean_json(result)
 
     return replace(tool, execute=execute)

@@ -6,6 +6,7 @@ Each command's code is imported when it is asked for; `runner run` pays for noth
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,9 @@ from runner.exits import Exit
 from runner.signals import StopLatch
 
 SCHEMAS = ("spec", "question", "callback", "heartbeat", "head", "manifest")
+
+
+LONGEST_S = 30 * 86400.0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,7 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
     deliver.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
     deliver.add_argument("--region", help="S3 region, as `store.region`")
     deliver.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")
-    deliver.add_argument("--callback-s", type=float, default=600.0, help="time for all tries, in seconds (default 600)")
+    deliver.add_argument(
+        "--callback-s", type=_seconds, default=600.0, help="time for all tries, in seconds (default 600)"
+    )
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
 
@@ -58,6 +64,13 @@ def build_parser() -> argparse.ArgumentParser:
 
     commands.add_parser("version", help="print the version")
     return parser
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"must be more than 0 and at most {LONGEST_S:g} seconds")
+    return seconds
 
 
 def _spec_argument(parser: argparse.ArgumentParser) -> None:
@@ -97,13 +110,19 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
             fsync=options.fsync,
             stop=stop,
         )
+    stop.release()
     try:
-        return _other_command(options)
+        exit_code = _other_command(options)
+        sys.stdout.flush()
     except RunnerError as error:
         return _explain(error)
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.ACKNOWLEDGED
+    except Exception:  # noqa: BLE001 - a defect has its exit code
+        sys.stderr.write(traceback.format_exc())
+        return Exit.DEFECT
+    return exit_code
 
 
 def _other_command(options: argparse.Namespace) -> int:

@@ -16,6 +16,8 @@ class Ending:
     reason: str | None = None
     message: str | None = None
     """What to do; given with every exit code but 0."""
+    traceback: str | None = None
+    """Of a defect that no log has."""
 
     @staticmethod
     def of(error: RunnerError) -> "Ending":

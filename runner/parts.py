@@ -89,8 +89,8 @@ class Parts:
             raise self.failed(error.reason, error.message) from error
 
     def failed(self, reason: str, message: str) -> RunnerError:
-        """The process's end for a store that fails before the commit."""
-        if reason in ("unsafe_conditions", "misconfigured"):
+        """The process's end for a store that fails before the commit. Once claimed, a pipeline is not refused."""
+        if reason in ("unsafe_conditions", "misconfigured") and self.head.head is None:
             return Refused(reason, [message])
         if self.stop.reason is not None and not self.committed:
             return self.stopped_before_commit(message)

@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -5,7 +5,7 @@ settled, and an address that a launch would have refused.
 """
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +16,7 @@ from checkpoint.keys import pipeline_of
 from checkpoint.store.port import ObjectStore
 from runner.errors import InfrastructureError, Refused, Superseded, Unacknowledged
 from runner.exits import Exit
-from runner.logs import configure_logs
+from runner.logs import Logger, configure_logs
 from runner.secrets import AWS_NAMES, load_secrets
 from runner.spec import StoreSpec, address_problem
 from runner.wiring import HttpCourier, store_opener
@@ -65,15 +65,16 @@ def deliver_head(
         url = _url_of(head, address, insecure=insecure)
         if head is None or head.fields.terminal is None or url is None:
             return Exit.ACKNOWLEDGED
-        courier = HttpCourier(signing, configure_logs(secrets, pipeline_id=pipeline_id))
+        log = configure_logs(secrets, pipeline_id=pipeline_id)
+        courier = HttpCourier(signing, log)
         terminal = head.fields.terminal
         sending = courier.deliver(url, terminal.webhook_id, terminal.body.encode(), callback_s)
         match asyncio.run(sending).verdict:
             case Delivered():
-                writer.acknowledge()
+                _note(writer.acknowledge, log)
                 return Exit.ACKNOWLEDGED
             case Rejected(status, problem):
-                writer.reject()
+                _note(writer.reject, log)
                 raise Superseded("rejected", f"the server rejected the record for good (HTTP {status}, {problem})")
             case ServerRefused(status):
                 raise Unacknowledged(
@@ -82,9 +83,19 @@ def deliver_head(
             case GaveUp():
                 raise Unacknowledged("unacknowledged", "the server did not acknowledge in time: try again later")
     except StoreError as error:
+        if error.reason == "misconfigured":
+            raise Refused(error.reason, [error.message]) from error
         raise InfrastructureError(error.reason, error.message) from error
     except CheckpointError as error:
         raise Refused(error.reason, [error.message]) from error
+
+
+def _note(write: Callable[[], object], log: Logger) -> None:
+    """Best effort: the server has decided anyway."""
+    try:
+        write()
+    except StoreError as error:
+        log.warning("verdict_not_noted", error=error.message)
 
 
 def _url_of(head: Head | None, address: str, *, insecure: bool) -> str | None:

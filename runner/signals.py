@@ -6,9 +6,12 @@ joined to the event loop, which is woken by it.
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from runner.errors import StoppedBeforeCommit
 
 if TYPE_CHECKING:
     import asyncio  # heavy: the handlers stand before it is imported
@@ -26,6 +29,7 @@ class StopLatch:
         self.signal: str | None = None
         self.since: float | None = None
         self.urgent = False
+        self._interrupts = False
 
     def request(self, reason: StopReason, *, signal_name: str | None = None) -> None:
         """Set the reason (first wins). Called again by a signal: do not wait for the agent any more."""
@@ -46,8 +50,33 @@ class StopLatch:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
+    def release(self) -> None:
+        """Give the signals back to the system: for commands that may be killed at any time."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+
+    @contextmanager
+    def interrupting(self) -> Generator[None]:
+        """Meanwhile a signal raises StoppedBeforeCommit: a read that never ends (the spec from a pipe) would not
+        notice the latch. Only for work without side effects.
+        """
+        self._interrupts = True
+        try:
+            self._raise_if_stopped()
+            yield
+        finally:
+            self._interrupts = False
+
+    def _raise_if_stopped(self) -> None:
+        if self.reason is not None and self._interrupts:
+            raise StoppedBeforeCommit(
+                "stopped_before_commit",
+                f"{self.signal or self.reason} came before the pipeline was claimed: launch it again",
+            )
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.request("cancelled", signal_name=signal.Signals(number).name)
+        self._raise_if_stopped()
 
     def join_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
         """From now on signals arrive as callbacks of `loop`, which wakes it."""

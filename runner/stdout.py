@@ -11,6 +11,15 @@ import threading
 from checkpoint.jsontypes import JsonObject
 
 FLUSH_S = 10.0
+STOPPED_FLUSH_S = 2.0
+"""The same once a stop was requested: who stopped us does not wait long."""
+
+
+def take_standard_output() -> int:
+    """A descriptor of standard output for JSON lines only. What tools of the launch print goes to standard error."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return own
 
 
 class JsonLines:
@@ -25,7 +34,7 @@ class JsonLines:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="stdout")
             self._thread.start()
-        self._lines.put(json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n")
+        self._lines.put(_json_text(value).encode("ascii") + b"\n")
 
     def close(self, timeout_s: float = FLUSH_S) -> bool:
         """Flush; False if the reader did not take everything within `timeout_s`."""
@@ -45,3 +54,12 @@ class JsonLines:
                     threading.Event().wait(0.01)
                 except OSError:
                     open_for_writing = False
+
+
+def _json_text(value: JsonObject) -> str:
+    """On one line; NaN and infinities become null, as JSON.stringify has it."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(value), parse_constant=lambda _name: None)
+        return json.dumps(finite, separators=(",", ":"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from checkpoint.errors import CheckpointFailed, DamagedRecord, StoreError
 from checkpoint.freeze import Candidate, freeze
 from checkpoint.head import Head
+from checkpoint.session.errors import SessionLogBroken
 from runner.agent_run import AgentRun, run_main_agent
 from runner.errors import RunnerError
 from runner.parts import BULK_S, Parts
@@ -18,6 +19,8 @@ from runner.session import OpenSession, open_session
 from settlement.outcome import AbortReason, BeforeRunFailure, Outcome
 
 FREEZE_S = 120.0
+_OF_THE_RESTORE_POINT = ("misconfigured", "missing_bucket", "too_large")
+"""The store was good enough for the claim: these speak of what is to be restored, and no relaunch would help."""
 
 
 @dataclass(slots=True)
@@ -63,10 +66,12 @@ async def _restore(parts: Parts, head: Head, work: Work) -> None:
             other_store=parts.other_store,
         )
 
-    if parts.stop.reason is None:
-        opened = await _unless_stopped(parts, restore)
-    else:
-        opened = None
+    try:
+        opened = await _unless_stopped(parts, restore) if parts.stop.reason is None else None
+    except (SessionLogBroken, OSError) as error:  # the store's own failures are no OSErrors
+        detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        work.outcome = replace(work.outcome, log_broken=f"the session log could not be written ({detail})")
+        return
     if opened is None:
         work.outcome = replace(work.outcome, aborted_for=_abort_reason(parts))
         return
@@ -94,7 +99,11 @@ async def _unless_stopped(
         if parts.stop.reason is not None:
             return None
         raise parts.failed("restore_timeout", f"the session was not restored within {BULK_S:g} s") from None
-    except (StoreError, DamagedRecord) as error:
+    except StoreError as error:
+        if error.reason in _OF_THE_RESTORE_POINT:
+            return BeforeRunFailure("restore_failed", error.message)
+        raise parts.failed(error.reason, error.message) from error
+    except DamagedRecord as error:
         raise parts.failed(error.reason, error.message) from error
 
 

@@ -55,7 +55,7 @@ def _load(name: str) -> Sequence[AgentTool]:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except Exception as error:  # noqa: BLE001  (foreign code may raise anything at import)
+    except (Exception, SystemExit) as error:
         raise ToolSetupError(f"the tool {name!r} cannot be loaded ({type(error).__name__}: {error})") from error
     if isinstance(found, AgentTool):
         return [found]
