@@ -4,7 +4,7 @@ in vain: one owner at a time, one terminal record for ever.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from checkpoint.head import (
     Acknowledged,
     AlreadyTerminal,
     Claimed,
+    Fenced,
     Progress,
     RejectedBefore,
     Terminal,
@@ -38,6 +39,7 @@ class History:
 
     heads: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     claimed: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    fenced: list[tuple[str, Fenced]] = field(default_factory=list[tuple[str, Fenced]])
     committed: list[str] = field(default_factory=list[str])
     delivered: list[str] = field(default_factory=list[str])
     acknowledged: list[str] = field(default_factory=list[str])
@@ -66,8 +68,7 @@ def process(history: History, claim_id: str, attempt: int, turns: int) -> Callab
             body = settle(writer, claim)
             if body is not None:
                 history.delivered.append(body)
-                acknowledge = writer.acknowledge if body != "refused" else writer.reject
-                if isinstance(tried(acknowledge), Acknowledged):
+                if isinstance(tried(writer.acknowledge), Acknowledged):
                     history.acknowledged.append(body)
         except StoreError:
             return  # the process gave up: exit 75
@@ -75,13 +76,22 @@ def process(history: History, claim_id: str, attempt: int, turns: int) -> Callab
     def settle(writer: HeadWriter, claim: object) -> str | None:
         if isinstance(claim, Claimed):
             history.claimed.append((claim_id, attempt))
-            for turn in range(turns):
-                tried(lambda: writer.update(progress(turn)))  # noqa: B023 - called before the loop goes on
-            written = tried(lambda: writer.commit_terminal(terminal(claim_id)))
-            if isinstance(written, Updated):
-                history.committed.append(claim_id)
-                return claim_id
-            claim = written
+            counted = count()  # a later try has more to say
+            for _ in range(turns):
+                stopped = tried(lambda: writer.update(progress(next(counted))))
+                if isinstance(stopped, Fenced):
+                    history.fenced.append((claim_id, stopped))
+            bodies = [f"{claim_id}, try {number}" for number in range(TRIES)]  # a later try may say another thing
+            tries = iter(bodies)
+            claim = tried(lambda: writer.commit_terminal(terminal(next(tries))))
+            if isinstance(claim, Updated):
+                stored = claim.head.fields.terminal
+                assert stored is not None
+                assert stored.body in bodies
+                history.committed.append(stored.body)
+                return stored.body
+            if isinstance(claim, Fenced):
+                history.fenced.append((claim_id, claim))
         if isinstance(claim, AlreadyTerminal):
             stored = claim.head.fields.terminal
             assert stored is not None
@@ -148,6 +158,9 @@ def check_changes(heads: list[dict[str, Any]]) -> None:
 def check_beliefs(history: History) -> None:
     attempts = [attempt for _, attempt in history.claimed]
     assert len(attempts) == len(set(attempts))  # of two processes of one attempt, one runs
+    for claim_id, fenced in history.fenced:  # nobody is fenced but by another's claim
+        assert fenced.head is not None
+        assert fenced.head.fields.claim_id != claim_id
     assert len(history.committed) <= 1
     last = history.heads[-1] if history.heads else None
     bodies = {*history.committed, *history.delivered, *history.acknowledged}
