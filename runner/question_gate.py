@@ -151,8 +151,7 @@ class QuestionGate:
         if entry_id is None:
             return
         identity = question_id(self._asker.pipeline_id, entry_id, call.tool_call_id)
-        if self._records.get(identity) is None:
-            self._records[identity] = SentQuestion(identity, call.tool_call_id, call.tool_name, entry_id)
+        self._records[identity] = SentQuestion(identity, call.tool_call_id, call.tool_name, entry_id)
 
     async def ask(self, ask: Ask, signal: AbortSignal | None) -> Asked | NotAsked:
         """Send one question. Returns when the server has answered or sending was given up."""

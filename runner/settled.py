@@ -131,7 +131,6 @@ async def run_agent_until_settled(agent: SettlingAgent, start: Start, parts: Run
 class _Ended:
     raised: str | None = None
     aborted_for: AbortReason | None = None
-    started: bool = False
 
 
 async def _run(agent: SettlingAgent, start: Start, parts: RunParts) -> _Ended:
@@ -146,7 +145,7 @@ async def _run(agent: SettlingAgent, start: Start, parts: RunParts) -> _Ended:
             aborted_for = await _abort(agent, run, parts)
     finally:
         run.cancel()  # does nothing to a run that has ended
-    return _Ended(_raised(run), aborted_for, started=True)
+    return _Ended(_raised(run), aborted_for)
 
 
 async def _abort(agent: SettlingAgent, run: "asyncio.Future[None]", parts: RunParts) -> AbortReason | None:
@@ -211,7 +210,7 @@ def _read(agent: SettlingAgent, start: Start, parts: RunParts, ended: _Ended, *,
         terminating_texts=watch.terminating_texts,
         model_failure=_model_failure(last, parts.classify),
         appended=appended,
-        input_taken=_input_taken(start, ended, parts),
+        input_taken=_input_taken(start, parts),
         undelivered=(
             *_undelivered("steering", agent.steering_queue),
             *_undelivered("follow_up", agent.follow_up_queue),
@@ -245,10 +244,10 @@ def _reports_an_exception(message: Message) -> bool:
     return message.get("content") == [{"type": "text", "text": ""}]
 
 
-def _input_taken(start: Start, ended: _Ended, parts: RunParts) -> bool:
+def _input_taken(start: Start, parts: RunParts) -> bool:
     match start:
         case StartWithPrompt():
-            return ended.started and parts.log.broken is None and parts.policy.watch.prompts_taken
+            return parts.policy.watch.prompts_taken
         case StartByContinuing():
             return start.input_taken
 

@@ -3,7 +3,7 @@ fakes."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -13,7 +13,7 @@ from runner.agent.abort import AbortSignal
 from runner.agent.agent import Agent
 from runner.agent.types import AgentEvent, AgentTool, MessageEnd, ToolResult, TurnEnd, UpdateCallback, text_result
 from runner.interruption import InterruptionAdapter
-from runner.question_gate import Asker, QuestionGate
+from runner.question_gate import Ask, Asker, NotAsked, QuestionGate
 from runner.settled import RunParts, Start, StartByContinuing, StartWithPrompt, run_agent_until_settled
 from runner.stop import RequestReason, StopPolicy
 from runner.tools.ask_user import asking_tools
@@ -305,6 +305,30 @@ async def test_tools_left_in_flight_are_cancelled_and_awaited_before_anything_is
     assert settlement.reason == "internal"
 
 
+async def test_a_tool_that_asks_while_it_is_being_cancelled_sends_nothing() -> None:
+    scene = Scene(answer("", call("call-1", "stubborn"), call("call-2", "quick")))
+    started = asyncio.Event()
+    refused: list[str] = []
+
+    async def stubborn(_signal: AbortSignal | None) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            late = await scene.gate.ask(Ask(tool_call_id="call-9", tool_name="ask_user", question="?"), None)
+            assert isinstance(late, NotAsked)
+            refused.append(late.message)
+
+    async def quick(_signal: AbortSignal | None) -> None:
+        await started.wait()
+
+    scene.agent.state.tools = [own_tool("stubborn", stubborn), own_tool("quick", quick)]
+    scene.agent.subscribe(_failing_on("tool_execution_end"))
+    await scene.run()
+    assert len(refused) == 1
+    assert scene.sender.questions == []
+
+
 async def test_a_question_left_in_flight_by_a_failed_run_is_waited_for_and_withdrawn() -> None:
     sender = FakeQuestionSender(held=True)
 
@@ -488,7 +512,20 @@ async def test_an_urgent_request_does_not_wait_for_the_agent() -> None:
 
 async def test_at_the_deadline_a_turn_that_is_about_to_end_may_do_so() -> None:
     scene = Scene(*looping(2))
-    scene.agent.state.tools = [own_tool("look", lambda _signal: scene.requests.request("deadline_exceeded"))]
+    waiting = asyncio.Event()
+
+    def end_wait_s() -> float:
+        waiting.set()
+        return BOUND_S
+
+    async def ending(signal: AbortSignal | None) -> None:
+        scene.requests.request("deadline_exceeded")
+        await waiting.wait()
+        assert signal is not None
+        assert not signal.aborted
+
+    scene.agent.state.tools = [own_tool("look", ending)]
+    scene.parts = replace(scene.parts, end_wait_s=end_wait_s)
     outcome = await scene.run()
     assert outcome.aborted_for is None
     assert outcome.stop == Stop("deadline_exceeded", another_turn=True)

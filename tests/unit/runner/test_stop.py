@@ -147,10 +147,10 @@ def test_only_a_batch_whose_results_all_terminate_would_have_ended_the_run(
 def test_the_hints_of_an_earlier_turn_do_not_count() -> None:
     host = Host(Limits(max_turns=2))
     host.counters.turns = 1
-    assert not host.stops_after(CALLS, True)
+    assert not host.stops_after(CALLS, False)
     host.counters.turns = 2
-    assert host.stops_after(CALLS, False)
-    assert host.policy.stop == Stop("turn_limit", another_turn=True)
+    assert host.stops_after(CALLS, True)
+    assert host.policy.stop == Stop("turn_limit", another_turn=False)
 
 
 def test_a_run_does_not_start_with_a_limit_used_up_or_a_stop_asked_for() -> None:
