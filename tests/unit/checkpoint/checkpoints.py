@@ -8,7 +8,8 @@ from pathlib import Path
 
 from checkpoint.freeze import NOTHING_STORED, Candidate, Stored, freeze
 from checkpoint.head import Claimant
-from checkpoint.manifest import RestorePoint
+from checkpoint.keys import segment_key
+from checkpoint.manifest import RestorePoint, Segment, digest_of
 from checkpoint.store.port import ObjectStore
 from checkpoint.upload import CheckpointFacts, Uploaded, upload
 
@@ -19,7 +20,7 @@ class Collector:
     """An indexer that keeps what it is fed; `refuse` makes it object to a marker in the bytes."""
 
     def __init__(self, refuse: bytes | None = None) -> None:
-        self.data = b""
+        self.data = bytearray()
         self._refuse = refuse
 
     def feed(self, chunk: bytes) -> None:
@@ -69,3 +70,8 @@ def claimant(claim_id: str = "mine", *, attempt: int = 1, session_id: str = "s1"
         callback_url="https://server.example/v1/terminals",
         restore=None,
     )
+
+
+def segment(size: int) -> Segment:
+    """A segment of so many bytes that exists nowhere."""
+    return Segment(key=segment_key("s1", "0" * 64), bytes=size, digest=digest_of(b""), stored_bytes=1, lines=1)

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -119,6 +119,9 @@ def test_a_plain_session_restores_from_another_bucket(store: MemoryStore, dest: 
 # What a restore refuses: (what is wrong, how it comes to be, the reason and a word of the message).
 
 
+Spoil = Callable[[MemoryStore, RestorePoint], RestorePoint]
+
+
 def _gone_manifest(store: MemoryStore, point: RestorePoint) -> RestorePoint:
     del store.objects[point.manifest or ""]
     return point
@@ -189,10 +192,9 @@ def _longer_segment(store: MemoryStore, point: RestorePoint) -> RestorePoint:
     ],
 )
 def test_a_spoiled_checkpoint_is_refused_by_name_and_leaves_no_file(
-    store: MemoryStore, tmp_path: Path, dest: Path, spoil: object, reason: str, named: str
+    store: MemoryStore, tmp_path: Path, dest: Path, spoil: Spoil, reason: str, named: str
 ) -> None:
     _, point = checkpoint_of(store, tmp_path / "log.jsonl", DATA)
-    assert callable(spoil)
     with pytest.raises(RestoreFailed, match=named) as failure:
         fetch(store, spoil(store, point), dest, Collector())
     assert failure.value.reason == reason
