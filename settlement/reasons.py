@@ -65,13 +65,9 @@ FAILURE_RULES: dict[FailureReason, FailureRule] = {
     "restore_failed": FailureRule(False, False, "launch with a restore point that exists and is intact"),
     "stale_reply": _change("reply to a question that is still open, or send a message"),
     "nothing_to_do": _change("launch with a message or a reply"),
-    "setup_failed": _again(
-        "see that every tool and tool server of the launch spec can start, and launch again"
-    ),
+    "setup_failed": _again("see that every tool and tool server of the launch spec can start, and launch again"),
     # storing, and ourselves
-    "persistence_failed": _again(
-        "give the runner a disk with room and launch again from the previous restore point"
-    ),
+    "persistence_failed": _again("give the runner a disk with room and launch again from the previous restore point"),
     "checkpoint_failed": _again("launch again from the previous restore point once the store takes uploads"),
     "lost": _again("launch again with a new pipeline id"),
     "internal": _change("report the fault with the runner's log; the previous restore point is unchanged"),

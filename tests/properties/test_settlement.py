@@ -3,7 +3,7 @@
 import json
 from typing import Any, get_args
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from settlement.decision import CheckpointFacts, Commit, resolve_checkpoint_decision
@@ -24,6 +24,10 @@ from settlement.outcome import (
 )
 from settlement.reasons import FAILURE_RULES
 from settlement.settle import AskUser, Failure, Settlement, Success, settle
+
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How long an example takes says nothing here, on a machine that does other things as well."""
 
 
 def reasons(literal: Any) -> st.SearchStrategy[Any]:
@@ -74,6 +78,7 @@ def trusted(outcome: Outcome) -> bool:
     return not (run_failed(outcome) or outcome.checkpoint_failed is not None or outcome.lost is not None)
 
 
+@unhurried
 @given(outcomes)
 def test_every_outcome_has_a_settlement_and_the_same_one_each_time(outcome: Outcome) -> None:
     settlement: Settlement = settle(outcome)
@@ -81,6 +86,7 @@ def test_every_outcome_has_a_settlement_and_the_same_one_each_time(outcome: Outc
     assert settle(outcome) == settlement
 
 
+@unhurried
 @given(outcomes)
 def test_a_question_is_never_reported_unless_it_was_sent_and_its_result_logged(outcome: Outcome) -> None:
     settlement = settle(outcome)
@@ -94,6 +100,7 @@ def test_a_question_is_never_reported_unless_it_was_sent_and_its_result_logged(o
         assert settlement.interruption.tool_call_id in asked
 
 
+@unhurried
 @given(outcomes)
 def test_a_failure_withdraws_every_question_that_went_out_or_may_have(outcome: Outcome) -> None:
     settlement = settle(outcome)
@@ -102,6 +109,7 @@ def test_a_failure_withdraws_every_question_that_went_out_or_may_have(outcome: O
         assert list(settlement.withdrawn_questions) == list(dict.fromkeys(ids))
 
 
+@unhurried
 @given(outcomes)
 def test_a_success_has_text_and_nothing_against_it(outcome: Outcome) -> None:
     settlement = settle(outcome)
@@ -111,6 +119,7 @@ def test_a_success_has_text_and_nothing_against_it(outcome: Outcome) -> None:
         assert outcome.stop is None or not outcome.stop.another_turn
 
 
+@unhurried
 @given(outcomes)
 def test_a_failure_says_in_one_line_what_to_do(outcome: Outcome) -> None:
     settlement = settle(outcome)
@@ -120,6 +129,7 @@ def test_a_failure_says_in_one_line_what_to_do(outcome: Outcome) -> None:
         assert json.dumps(settlement.message, ensure_ascii=False).encode()
 
 
+@unhurried
 @given(outcomes, st.booleans())
 def test_nothing_is_committed_that_cannot_be_trusted(outcome: Outcome, progress_stored: bool) -> None:
     settlement = settle(outcome)

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoint.jsontypes import JsonObject
@@ -209,6 +209,9 @@ def test_a_form_within_bounds_is_not_judged_further(form: Any) -> None:
     assert form_problem(form) is None
 
 
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""How long an example takes says nothing here, on a machine that does other things as well."""
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -216,12 +219,14 @@ json_values = st.recursive(
 )
 
 
+@unhurried
 @given(st.dictionaries(st.sampled_from(["question", "context", "options", "stream_id", "x"]), json_values))
 def test_any_arguments_are_judged_without_an_exception(args: JsonObject) -> None:
     problem = question_problem(args)
     assert problem is None or problem
 
 
+@unhurried
 @given(json_values)
 def test_any_form_is_judged_without_an_exception(form: Any) -> None:
     problem = form_problem(form)
