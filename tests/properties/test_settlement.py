@@ -25,7 +25,6 @@ from settlement.outcome import (
 from settlement.reasons import FAILURE_RULES
 from settlement.settle import AskUser, Failure, Settlement, Success, settle
 
-
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How long an example takes says nothing here, on a machine that does other things as well."""
 
