@@ -35,6 +35,8 @@ class AgentRun:
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     input_appended: bool = False
+    gate: QuestionGate | None = None
+    """Knows which questions went out, also if the run ends in a defect."""
 
     def counters(self, before: Counters) -> Counters:
         """The whole session's counters: those from before, and this run's."""
@@ -70,7 +72,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         return Outcome(log_broken=str(error))
 
     spec = parts.spec.agent
-    gate = QuestionGate(
+    gate = run.gate = QuestionGate(
         sender=parts.question_sender,
         asker=Asker(parts.spec.pipeline_id, parts.spec.attempt, parts.spec.session.id, parts.spec.labels),
         assistant_entry_id=lambda: session.log.last_assistant_entry_id,

@@ -19,6 +19,8 @@ from runner.session import OpenSession, open_session
 from settlement.outcome import AbortReason, BeforeRunFailure, Outcome
 
 FREEZE_S = 120.0
+DRAIN_S = 15.0
+"""For questions on their way when a defect ends the run."""
 _OF_THE_RESTORE_POINT = ("misconfigured", "missing_bucket", "too_large")
 """The store was good enough for the claim: these speak of what is to be restored, and no relaunch would help."""
 
@@ -47,7 +49,13 @@ async def do_the_work(parts: Parts, head: Head) -> Work:
         raise
     except Exception as error:
         parts.log.exception("defect")
-        work.outcome = replace(work.outcome, defect=type(error).__name__)
+        questions = work.outcome.questions
+        gate = work.run.gate if work.run is not None else None
+        if gate is not None:
+            gate.close()
+            await gate.drain(parts.timebox.remaining("agent", DRAIN_S))
+            questions = gate.sent
+        work.outcome = replace(work.outcome, defect=type(error).__name__, questions=questions)
     await _freeze(parts, work)
     return work
 
