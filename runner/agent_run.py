@@ -13,6 +13,7 @@ from checkpoint.session.llm import convert_to_llm
 from checkpoint.text import clean_json
 from runner.agent.abort import AbortSignal
 from runner.agent.agent import Agent
+from runner.agent.conversion import IncrementalConversion
 from runner.agent.types import AgentEvent, MessageEnd, TurnEnd
 from runner.cleaning import clean_stream, clean_tool
 from runner.interruption import InterruptionAdapter
@@ -92,7 +93,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         thinking_level=spec.model.thinking_level,
         messages=session.messages,
         tools=[clean_tool(tool) for tool in (*asking_tools(gate), *own_tools)],
-        convert_to_llm=convert_to_llm,
+        convert_to_llm=IncrementalConversion(convert_to_llm),
         after_tool_call=interruption.after_tool_call,
         should_stop_after_turn=policy.should_stop_after_turn,
     )
