@@ -1,4 +1,4 @@
-"""From the entries of a branch to the messages of a conversation: Pi 1.6's rules (session FORMAT §4), as
+"""From the entries of a branch to the messages of a conversation: Pi 1.6's rules (tests/corpus/session/FORMAT.md §4), as
 data.
 
 Pure. Refuses to decode what it does not need: it asks for single entries by their position.

@@ -12,7 +12,7 @@
 ```
 
 Strict: an unknown field or a wrong value is refused with its place, since a typing error in a script would
-otherwise show up as strange behaviour of the agent. Source of the language: `pi/loop/FORMAT.md`, section 2.4.
+otherwise show up as strange behaviour of the agent. Source of the language: tests/corpus/loop/FORMAT.md, section 2.4.
 """
 
 import json

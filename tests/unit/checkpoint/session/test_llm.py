@@ -1,4 +1,4 @@
-"""The literal texts a model sees (session FORMAT §5)."""
+"""The literal texts a model sees (tests/corpus/session/FORMAT.md §5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The rules by which a branch becomes a conversation (session FORMAT §4)."""
+"""The rules by which a branch becomes a conversation (tests/corpus/session/FORMAT.md §4)."""
 
 from typing import Any
 
