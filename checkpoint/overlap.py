@@ -1,38 +1,69 @@
-"""Overlap for one pass over a large session: read ahead, write and hash on other threads while this one
-indexes.
+"""Overlap for one pass over a large session: a generator's work moves to a thread of its own, a few pieces
+ahead.
 
-hashlib, zstd and file calls release the interpreter lock, so on two cores the pass costs about its slower
-half. Both ends hold a handful of pieces at most, so memory stays small whatever the size.
+Reading, decompressing, hashing and writing release the interpreter lock, so on two cores they cost about
+nothing beside the indexing of the same bytes. A handful of pieces is held at most, so memory stays small
+whatever the size.
 """
 
-import hashlib
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TypeAlias
 
 from checkpoint.manifest import Segment
 
-_PENDING = 4
+_HELD = 3
+_SWITCH_S = 0.0002
+
+_Coming: TypeAlias = "SimpleQueue[bytes | BaseException | None]"
 
 
-def read_ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces, each fetched on another thread while the one before is used."""
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
-        coming = pool.submit(next, pieces, None)
-        while (piece := coming.result()) is not None:
-            coming = pool.submit(next, pieces, None)
+def ahead(pieces: Iterator[bytes]) -> Generator[bytes]:
+    """The same pieces, made on another thread a few ahead of their use. Its failure comes out in its place.
+
+    When this generator is closed, the thread has ended (after the piece it was about).
+    """
+    coming: _Coming = SimpleQueue()
+    room: SimpleQueue[bool] = SimpleQueue()
+    for _ in range(_HELD):
+        room.put(True)
+    thread = threading.Thread(target=_make, args=(pieces, coming, room), name="ahead", daemon=True)
+    thread.start()
+    try:
+        while (piece := coming.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            room.put(True)
             yield piece
+    finally:
+        room.put(False)
+        thread.join()
+
+
+def _make(pieces: Iterator[bytes], coming: _Coming, room: "SimpleQueue[bool]") -> None:
+    try:
+        for piece in pieces:
+            if not room.get():
+                break
+            coming.put(piece)
+        coming.put(None)
+    except BaseException as failure:  # noqa: BLE001 - not swallowed: the user of the pieces raises it
+        coming.put(failure)
 
 
 def fetch_ahead(
-    segments: Iterable[Segment], fetch: Callable[[Segment], bytes], *, workers: int, budget: int
-) -> Iterator[tuple[Segment, bytes]]:
+    segments: Iterable[Segment], fetch: Callable[[Segment], bytearray], *, workers: int, budget: int
+) -> Iterator[tuple[Segment, bytearray]]:
     """Each segment with its stored bytes, in order; several under way at once while they fit into `budget`
     bytes.
     """
     waiting = deque(segments)
-    under_way: deque[tuple[Segment, Future[bytes]]] = deque()
+    under_way: deque[tuple[Segment, Future[bytearray]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="fetch") as pool:
         try:
             while waiting or under_way:
@@ -49,42 +80,15 @@ def fetch_ahead(
                 future.cancel()
 
 
-class Behind:
-    """Runs calls in order on one other thread, a few behind the caller. Failures come out of the next
-    call.
-    """
-
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
-        self._pool = pool
-        self._pending: deque[Future[object]] = deque()
-
-    def do(self, call: Callable[[bytes], object], piece: bytes) -> None:
-        if len(self._pending) >= _PENDING:
-            self._pending.popleft().result()
-        self._pending.append(self._pool.submit(call, piece))
-
-    def wait(self) -> None:
-        while self._pending:
-            self._pending.popleft().result()
-
-
 @contextmanager
-def behind(name: str) -> Generator[Behind]:
-    """A thread to run calls on; all of them have ended afterwards."""
-    with ThreadPoolExecutor(1, thread_name_prefix=name) as pool:
-        yield Behind(pool)
+def quick_switching() -> Generator[None]:
+    """Let threads that come back from such calls have the interpreter lock soon.
 
-
-class HashBehind:
-    """sha256 of pieces, computed on another thread."""
-
-    def __init__(self, thread: Behind) -> None:
-        self._thread = thread
-        self._hash = hashlib.sha256()
-
-    def update(self, piece: bytes) -> None:
-        self._thread.do(self._hash.update, piece)
-
-    def digest(self) -> str:
-        self._thread.wait()
-        return f"sha256:{self._hash.hexdigest()}"
+    By default each of them waits 5 ms beside a busy thread, far longer than the work on one piece takes.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

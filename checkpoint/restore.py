@@ -7,9 +7,10 @@ raises `RestoreFailed`, or the indexer's own error for damage inside the lines. 
 file is removed.
 """
 
+import hashlib
 import os
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,14 +28,14 @@ from checkpoint.manifest import (
     digest_of,
     parse_manifest,
 )
-from checkpoint.overlap import Behind, HashBehind, behind, fetch_ahead, read_ahead
+from checkpoint.overlap import ahead, fetch_ahead, quick_switching
 from checkpoint.plain_source import OtherStore, open_plain
 from checkpoint.segments import ZSTD_MAGIC, decode_segment, decompress, total_bytes
 from checkpoint.store.port import ObjectStore
 
 MAX_SESSION_BYTES = 8 * 1024**3
 _FETCHERS = 4
-_FETCH_BUDGET = 24 * 1024 * 1024
+_FETCH_BUDGET = 12 * 1024 * 1024
 """Compressed bytes held at once while segments are fetched ahead."""
 
 
@@ -72,7 +73,7 @@ def fetch(
 
     `other_store` opens the bucket of an `s3://` address. With `ref` None there is only the progress.
     """
-    with _new_log(dest, indexer) as log:
+    with quick_switching(), _new_log(dest, indexer) as log:
         if progress is not None:
             return _fetch_progress(store, ref, progress, log, max_bytes)
         if ref is not None and ref.manifest is not None:
@@ -85,37 +86,33 @@ def fetch(
 
 
 class _NewLog:
-    """The local log being written: pieces go to the indexer here, to the disk and the hash on another
-    thread.
-    """
+    """The local log being written."""
 
-    def __init__(self, path: Path, file: int, indexer: Indexer, thread: Behind) -> None:
+    def __init__(self, path: Path, file: int, indexer: Indexer) -> None:
         self.path = path
         self.size = 0
-        self.thread = thread
         self._file = file
         self._indexer = indexer
 
-    def take(self, pieces: Iterator[bytes]) -> None:
+    def written(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same pieces, each after it was written."""
         for piece in pieces:
-            self.thread.do(self._write, piece)
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
             self.size += len(piece)
-            self._indexer.feed(piece)
+            yield piece
 
-    def _write(self, piece: bytes) -> None:
-        rest = memoryview(piece)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+    def index(self, pieces: Iterator[bytes]) -> None:
+        for piece in pieces:
+            self._indexer.feed(piece)
 
 
 @contextmanager
 def _new_log(dest: Path, indexer: Indexer) -> Generator[_NewLog]:
     file = os.open(dest, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with behind("write-and-hash") as thread:
-            log = _NewLog(dest, file, indexer, thread)
-            yield log
-            thread.wait()
+        yield _NewLog(dest, file, indexer)
     except BaseException:
         dest.unlink(missing_ok=True)
         raise
@@ -158,23 +155,32 @@ def _fetch_segments(store: ObjectStore, segments: tuple[Segment, ...], log: _New
     if total_bytes(segments) > max_bytes:
         raise _too_large("The session", max_bytes)
 
-    def load(segment: Segment) -> bytes:
+    def load(segment: Segment) -> bytearray:
         return _load_segment(store, segment)
 
     def lines() -> Iterator[bytes]:
         for segment, stored in fetch_ahead(segments, load, workers=_FETCHERS, budget=_FETCH_BUDGET):
+            yield from decode_segment(segment, stored, store.address(segment.key))
+
+    with closing(ahead(lines())) as decoded, closing(ahead(_checked(store, segments, log.written(decoded)))) as checked:
+        log.index(checked)
+
+
+def _checked(store: ObjectStore, segments: tuple[Segment, ...], pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces; each segment's lines must have the segment's digest when its last byte has come."""
+    for segment in segments:
+        digest, left = hashlib.sha256(), segment.bytes
+        while left:
+            piece = next(pieces)
+            digest.update(piece)
+            left -= len(piece)
+            yield piece
+        if f"sha256:{digest.hexdigest()}" != segment.digest:
             address = store.address(segment.key)
-            digest = HashBehind(log.thread)
-            for piece in decode_segment(segment, stored, address):
-                digest.update(piece)
-                yield piece
-            if digest.digest() != segment.digest:
-                raise RestoreFailed("damaged", f"{address} holds other lines than its manifest says.")
-
-    log.take(read_ahead(lines()))
+            raise RestoreFailed("damaged", f"{address} holds other lines than its manifest says.")
 
 
-def _load_segment(store: ObjectStore, segment: Segment) -> bytes:
+def _load_segment(store: ObjectStore, segment: Segment) -> bytearray:
     address = store.address(segment.key)
     pieces = store.stream(segment.key)
     if pieces is None:
@@ -186,7 +192,7 @@ def _load_segment(store: ObjectStore, segment: Segment) -> bytes:
         data += piece
         if len(data) > segment.stored_bytes:
             raise RestoreFailed("damaged", f"{address} is longer than its manifest says. Restore it from a backup.")
-    return bytes(data)
+    return data
 
 
 def _fetch_plain(
@@ -202,42 +208,36 @@ def _fetch_plain(
     """
     address, pieces = open_plain(store, source, other_store)
     first = next(pieces, b"")
-    of_object, of_lines = HashBehind(log.thread), HashBehind(log.thread)
-    content = _hashed(chain((first,), pieces), of_object)
-    packed = first.startswith(ZSTD_MAGIC)
-    if packed:
-        content = _hashed(decompress(content, address), of_lines)
-    ahead = read_ahead(_limited(content, address, max_bytes))
-    try:
-        log.take(ahead)
-    except (RestoreFailed, StoreError):
-        raise
-    except Exception as damage:
-        # What the indexer objects to may come from a wrong or torn object: then that is what to report.
-        for _ in ahead:
-            pass
-        _check_digest(address, wanted, of_object, of_lines if packed else None, damage)
-        raise
-    _check_digest(address, wanted, of_object, of_lines if packed else None, None)
-    parent = RestorePoint(jsonl=source, digest=wanted or of_object.digest())
+    of_object, of_lines = hashlib.sha256(), hashlib.sha256()
+    content = _seen(chain((first,), pieces), of_object.update)
+    with ExitStack() as threads:
+        if first.startswith(ZSTD_MAGIC):
+            unpacked = threads.enter_context(closing(ahead(decompress(content, address))))
+            content = _seen(unpacked, of_lines.update)
+        coming = threads.enter_context(closing(ahead(log.written(_limited(content, address, max_bytes)))))
+        try:
+            log.index(coming)
+        except (RestoreFailed, StoreError):
+            raise
+        except Exception as damage:
+            # What the indexer objects to may come from a wrong or torn object: then that is what to report.
+            for _ in coming:
+                pass
+            _check_digest(address, wanted, (of_object.hexdigest(), of_lines.hexdigest()), damage)
+            raise
+    _check_digest(address, wanted, (of_object.hexdigest(), of_lines.hexdigest()), None)
+    parent = RestorePoint(jsonl=source, digest=wanted or f"sha256:{of_object.hexdigest()}")
     return Fetched(log.path, log.size, parent, NOTHING_STORED, None)
 
 
-def _check_digest(
-    address: str,
-    wanted: str | None,
-    of_object: HashBehind,
-    of_lines: HashBehind | None,
-    cause: Exception | None,
-) -> None:
-    if wanted is None or wanted == of_object.digest() or (of_lines is not None and wanted == of_lines.digest()):
-        return
-    raise _wrong_digest(address, wanted) from cause
+def _check_digest(address: str, wanted: str | None, found: Sequence[str], cause: Exception | None) -> None:
+    if wanted is not None and wanted.removeprefix("sha256:") not in found:
+        raise _wrong_digest(address, wanted) from cause
 
 
-def _hashed(pieces: Iterable[bytes], digest: HashBehind) -> Iterator[bytes]:
+def _seen(pieces: Iterable[bytes], look: Callable[[bytes], None]) -> Iterator[bytes]:
     for piece in pieces:
-        digest.update(piece)
+        look(piece)
         yield piece
 
 

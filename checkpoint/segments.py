@@ -102,7 +102,7 @@ def encode_segment(session_id: str, frames: Iterable[bytes]) -> EncodedSegment:
     return EncodedSegment(segment, data)
 
 
-def decode_segment(segment: Segment, stored: bytes, address: str) -> Iterator[bytes]:
+def decode_segment(segment: Segment, stored: bytes | bytearray, address: str) -> Iterator[bytes]:
     """The lines of a segment in pieces of at most 1 MiB.
 
     Raises `RestoreFailed` if the stored bytes are not those its key names, or expand to another length than
@@ -169,7 +169,7 @@ def _expand(source: "_Pieces", address: str) -> Iterator[bytes]:
 class _Pieces:
     """Pieces of bytes as something with `read`, as the decompressor wants it."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes | bytearray]) -> None:
         self._pieces = pieces
         self._rest = memoryview(b"")
 
