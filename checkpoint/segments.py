@@ -149,8 +149,12 @@ def decompress(pieces: Iterator[bytes], address: str) -> Iterator[bytes]:
 
 
 def _chained(pieces: Iterator[bytes], last: bytes) -> Iterator[bytes]:
+    """`last` in two parts: given whole to a reader that waits for the rest of a header, it would pass for a frame
+    of its own, because the library looks for a whole frame at the start of each input.
+    """
     yield from pieces
-    yield last
+    yield last[:1]
+    yield last[1:]
 
 
 def _expand(source: "_Pieces", address: str) -> Iterator[bytes]:
