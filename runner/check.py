@@ -5,6 +5,7 @@ Reads the spec's files and the names of the secrets; writes nothing, connects to
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import checkpoint
@@ -72,13 +73,28 @@ def _script_problems(launch: Launch) -> list[str]:
 
 def _store_problems(launch: Launch) -> list[str]:
     from checkpoint.errors import StoreError
-    from checkpoint.store.addresses import parse_address
+    from checkpoint.store.addresses import FileAddress, parse_address
 
     try:
         address = parse_address(launch.spec.store.uri)
     except (StoreError, ValueError) as error:
         return [f"store.uri: {error}"]
-    return ["store.uri: the path holds a NUL character: correct it"] if "\0" in address.path else []
+    if not isinstance(address, FileAddress):
+        return []
+    if "\0" in address.path:
+        return ["store.uri: the path holds a NUL character: correct it"]
+    place = launch.path(address.path)
+    if _is_in_the_way(place):
+        return [f"store.uri: {place} is no folder: name one, or a path where one can be made"]
+    return []
+
+
+def _is_in_the_way(folder: Path) -> bool:
+    """Something else than a folder is there. What cannot be looked at is found out when it is used."""
+    try:
+        return folder.exists() and not folder.is_dir()
+    except OSError:
+        return False
 
 
 def _restore_problems(launch: Launch) -> list[str]:
@@ -113,10 +129,9 @@ def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Pa
     from checkpoint.errors import StoreError
     from checkpoint.store.addresses import FileAddress, parse_address
 
-    places = [
-        ("secrets directory", secrets_folder),
-        ("session log", Path(tempfile.gettempdir()) / RUN_FOLDER_PREFIX),
-    ]
+    places = [("secrets directory", secrets_folder)]
+    with suppress(OSError):  # no temporary folder can be written: no matter of the launch, and noticed soon enough
+        places.append(("session log", Path(tempfile.gettempdir()) / RUN_FOLDER_PREFIX))
     places += [("program", Path(str(package.__file__)).parent) for package in (checkpoint, runner, settlement)]
     if launch.spec_file is not None:
         places.append(("launch spec", launch.spec_file))
@@ -139,7 +154,7 @@ def overlap_problems(workspace: Path, protected: Sequence[tuple[str, Path]]) -> 
         inner = workspace.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links
         return [f"workspace {workspace} leads nowhere ({error}): name a folder"]
-    if inner.exists() and not inner.is_dir():
+    if _is_in_the_way(inner):
         problems.append(f"workspace {workspace} is no folder: name one, or a path where one can be made")
     for what, place in protected:
         try:

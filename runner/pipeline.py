@@ -77,6 +77,7 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
         parts.prove_store()
         return parts.head.claim(me)
 
+    parts.log.info("claiming", head=parts.store.address(parts.head_key), claim_id=me.claim_id)
     result = await parts.store_call("commit", SMALL_CALL_S, prove_and_claim)
     parts.log.info("claim", result=type(result).__name__, claim_id=me.claim_id)
     return result

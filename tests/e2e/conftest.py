@@ -3,8 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scene import Scene
+from tests.e2e.scene import RUNNING, Scene
 from tests.fakes.callback_server import CallbackServer
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """A test that fails leaves no process behind."""
+    yield
+    for started in tuple(RUNNING):
+        started.end()
 
 
 @pytest.fixture

@@ -1,5 +1,11 @@
 """Ordinary tools for pipelines under test, loaded as `tests.e2e.own_tools:TOOLS`."""
 
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
 from checkpoint.jsontypes import JsonObject
 from runner.agent.abort import AbortSignal
 from runner.agent.types import AgentTool, ToolResult, UpdateCallback, text_result
@@ -23,10 +29,47 @@ async def _large(_id: str, args: JsonObject, _signal: AbortSignal | None, _updat
     return text_result("x" * int(args["bytes"]))
 
 
+async def _hold(_id: str, args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    await asyncio.to_thread(_until_there, Path(args["path"]))
+    return text_result("let go")
+
+
+def _until_there(path: Path) -> None:
+    ends = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < ends:
+        time.sleep(0.02)  # the test that makes it is another process
+
+
+async def _stubborn(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    """Ignores its abort."""
+    await asyncio.sleep(60)
+    return text_result("done at last")
+
+
+async def _secrets(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    names = ("CALLBACK_SECRET", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PIPELINE_SPEC")
+    return text_result(f"found: {[name for name in names if name in os.environ]}")
+
+
+async def _exit(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    sys.exit(3)
+
+
+async def _print(_id: str, args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    print(args["text"])
+    os.write(1, b"written by a child of the tool\n")
+    return text_result("printed", {"not_a_number": float("nan")})
+
+
 ANY = {"type": "object", "properties": {}}
 TOOLS = [
     AgentTool("echo", "Say the text again.", {"type": "object", "properties": {"text": {"type": "string"}}}, _echo),
     AgentTool("pretend", "Print what looks like a sent question.", ANY, _pretend),
     AgentTool("wait", "Wait until aborted.", ANY, _wait),
     AgentTool("large", "A long text.", {"type": "object", "properties": {"bytes": {"type": "integer"}}}, _large),
+    AgentTool("hold", "Wait until a file is there.", ANY, _hold),
+    AgentTool("stubborn", "Take a minute.", ANY, _stubborn),
+    AgentTool("secrets", "Look for secrets.", ANY, _secrets),
+    AgentTool("exit", "End the process.", ANY, _exit),
+    AgentTool("print", "Print on standard output.", ANY, _print),
 ]

@@ -4,28 +4,8 @@ import json
 import resource
 from pathlib import Path
 
-from tests.e2e.scene import Json, Scene, ask, calls, text
+from tests.e2e.scene import OWN_TOOLS, Scene, ask, calls, messages, stored_entries, text
 from tests.fakes.callback_server import CallbackServer
-
-OWN_TOOLS = {"model": {"api": "scripted", "script": "script.json"}, "tools": ["tests.e2e.own_tools:TOOLS"]}
-
-
-def stored_entries(scene: Scene, terminal: Json) -> list[Json]:
-    """The lines of the checkpoint that a terminal record names, read without the product's own restore."""
-    import zstandard
-
-    manifest = json.loads((scene.store / terminal["checkpoint"]["manifest"]).read_text())
-    data = b""
-    for segment in manifest["segments"]:
-        with zstandard.ZstdDecompressor().stream_reader(
-            (scene.store / segment["key"]).open("rb"), read_across_frames=True
-        ) as reader:
-            data += reader.read()
-    return [json.loads(line) for line in data.splitlines()]
-
-
-def messages(entries: list[Json], role: str) -> list[Json]:
-    return [entry["message"] for entry in entries if entry["type"] == "message" and entry["message"]["role"] == role]
 
 
 def test_one_ask_is_logged_stops_after_one_request_and_settles_as_ask_user(
@@ -38,7 +18,7 @@ def test_one_ask_is_logged_stops_after_one_request_and_settles_as_ask_user(
     assert terminal["settlement"]["kind"] == "ask_user"
     assert terminal["settlement"]["interruption"]["tool_call_id"] == "call_1"
     assert terminal["usage"]["requests"] == 1
-    (result,) = messages(stored_entries(scene, terminal), "toolResult")
+    (result,) = messages(stored_entries(scene.store, terminal), "toolResult")
     assert json.loads(result["content"][0]["text"])["ask_user_sent"] is True
     (card,) = server.cards
     assert card.question == "Staging or production?"
@@ -54,7 +34,7 @@ def test_ask_beside_an_ordinary_tool_lets_both_finish_and_asks_the_model_no_more
 
     assert run.settlement["kind"] == "ask_user"
     assert run.terminal["usage"]["requests"] == 1
-    results = messages(stored_entries(scene, run.terminal), "toolResult")
+    results = messages(stored_entries(scene.store, run.terminal), "toolResult")
     assert [(result["toolCallId"], result["isError"]) for result in results] == [("call_1", False), ("call_2", False)]
     assert len(server.committed) == 1
 
@@ -66,7 +46,7 @@ def test_a_sent_question_whose_result_cannot_be_appended_is_a_failure_and_withdr
     options = ["x" * 400 + str(number) for number in range(5)]
     spec = scene.spec([calls({"type": "text", "text": "y" * 3000}, ask(options=options))])
     probe = scene.run({**spec, "pipeline_id": "probe"})
-    entries = stored_entries(scene, probe.terminal)
+    entries = stored_entries(scene.store, probe.terminal)
     before_result = sum(
         len(json.dumps(entry, separators=(",", ":"), ensure_ascii=False)) + 1
         for entry in entries
@@ -118,7 +98,7 @@ def test_a_reply_starts_a_second_process_that_restores_and_succeeds(scene: Scene
 
     assert run.settlement == {"kind": "success", "text": "Deployed to staging.", "structured": None}
     assert run.terminal["checkpoint"]["parent"] == checkpoint["digest"]
-    entries = stored_entries(scene, run.terminal)
+    entries = stored_entries(scene.store, run.terminal)
     assert [message["role"] for message in (e["message"] for e in entries if e["type"] == "message")] == [
         "user",
         "assistant",
@@ -136,7 +116,7 @@ def test_without_a_server_a_question_is_an_error_result_and_the_record_is_printe
 
     assert run.exit == 0
     assert run.settlement["kind"] == "success"
-    (result,) = messages(stored_entries(local_scene, run.terminal), "toolResult")
+    (result,) = messages(stored_entries(local_scene.store, run.terminal), "toolResult")
     assert result["isError"] is True
     assert local_scene.head()["state"] == "terminal"
     assert Path(local_scene.store).exists()
