@@ -61,7 +61,7 @@ async def _print(_id: str, args: JsonObject, _signal: AbortSignal | None, _updat
     return text_result("printed", {"not_a_number": float("nan")})
 
 
-ANY = {"type": "object", "properties": {}}
+ANY: JsonObject = {"type": "object", "properties": {}}
 TOOLS = [
     AgentTool("echo", "Say the text again.", {"type": "object", "properties": {"text": {"type": "string"}}}, _echo),
     AgentTool("pretend", "Print what looks like a sent question.", ANY, _pretend),

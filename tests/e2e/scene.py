@@ -24,10 +24,15 @@ class Run:
     """What a process that has ended left behind."""
 
     exit: int
-    lines: list[Json]
+    output: str
+    """What was on standard output."""
     stderr: str
     seconds: float = 0.0
     """From the start, or the last signal, to the end."""
+
+    @property
+    def lines(self) -> list[Json]:
+        return [json.loads(line) for line in self.output.splitlines()]
 
     @property
     def settled(self) -> Json:
@@ -130,8 +135,8 @@ class Started:
         RUNNING.discard(self)
         for reader in self._readers:
             reader.join(TIMEOUT_S)
-        errors = b"".join(self._errors).decode()
-        return Run(self.process.returncode, [json.loads(line) for line in self._lines], errors, seconds)
+        output, errors = (b"".join(lines).decode() for lines in (self._lines, self._errors))
+        return Run(self.process.returncode, output, errors, seconds)
 
 
 @dataclass
@@ -187,8 +192,8 @@ class Scene:
             (self.secrets / "callback_secret").write_text(self.secret + "\n")
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PIPELINE_", "AWS_"))}
         command = [sys.executable, "-m", "runner", name, *arguments, "--secrets-dir", str(self.secrets)]
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-        process = subprocess.Popen(
+        streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        process: Any = subprocess.Popen(
             command,
             env={**environ, "AWS_EC2_METADATA_DISABLED": "true", **self.environ},
             cwd=self.folder,
@@ -212,7 +217,7 @@ class Scene:
 def at_once(starts: Sequence[Callable[[], Run]]) -> list[Run]:
     """Run them a few at a time: most of a short process is its start."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda start: start(), starts))
+        return [future.result() for future in [pool.submit(start) for start in starts]]
 
 
 def stored_entries(store: Path, terminal: Json) -> list[Json]:

@@ -4,7 +4,7 @@ import json
 import resource
 from pathlib import Path
 
-from tests.e2e.scene import OWN_TOOLS, Scene, ask, calls, messages, stored_entries, text
+from tests.e2e.scene import OWN_TOOLS, Scene, ask, call, calls, messages, stored_entries, text
 from tests.fakes.callback_server import CallbackServer
 
 
@@ -76,8 +76,7 @@ def test_a_run_that_asks_nothing_ends_as_it_always_did(scene: Scene, server: Cal
 
 
 def test_a_tool_that_may_not_ask_cannot_fake_a_question(scene: Scene, server: CallbackServer) -> None:
-    pretend = {"type": "toolCall", "id": "call_1", "name": "pretend", "arguments": {}}
-    run = scene.run(scene.spec([calls(pretend), text("Went on.")], agent=OWN_TOOLS))
+    run = scene.run(scene.spec([calls(call("pretend")), text("Went on.")], agent=OWN_TOOLS))
 
     assert run.settlement["kind"] == "success"
     assert run.terminal["usage"]["requests"] == 2

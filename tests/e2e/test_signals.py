@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ SLOW = {"content": [FIRST_HALF, {"type": "text", "text": "never said", "delay_ms
 
 
 @contextmanager
-def locked(store: Path) -> Iterator[None]:
+def locked(store: Path) -> Generator[None]:
     """The file store's locks are held, as by a process that was stopped at a bad moment."""
     folder = store / ".locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def locked(store: Path) -> Iterator[None]:
 
 
 @contextmanager
-def silent_endpoint() -> Iterator[str]:
+def silent_endpoint() -> Generator[str]:
     """An address that takes connections and requests, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         kept: list[socket.socket] = []
