@@ -1,8 +1,8 @@
 """Turns a transcript into what a model may see: user, assistant, tool result and system messages.
 
 Pure. Refuses to touch the messages it is given: what passes is passed as it is, with all its fields. The
-literal texts are those of Pi (tests/corpus/session/FORMAT.md §5), so that a session reads the same to the model under either
-program.
+literal texts are those of Pi (tests/corpus/session/FORMAT.md §5), so that a session reads the same to the model under
+either program.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Brings a session of version 1 or 2 into version 3, in a new file; the old one is left as it is.
 
-Refuses to guess: what changes is what Pi changes (tests/corpus/session/FORMAT.md §6), and nothing else. Lines are written
-again one by one, so skipped lines and the old JSON style do not come along.
+Refuses to guess: what changes is what Pi changes (tests/corpus/session/FORMAT.md §6), and nothing else. Lines are
+written again one by one, so skipped lines and the old JSON style do not come along.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""From the entries of a branch to the messages of a conversation: Pi 1.6's rules (tests/corpus/session/FORMAT.md §4), as
-data.
+"""From the entries of a branch to the messages of a conversation: Pi 1.6's rules, as data
+(tests/corpus/session/FORMAT.md §4).
 
 Pure. Refuses to decode what it does not need: it asks for single entries by their position.
 """
