@@ -1,0 +1,214 @@
+"""Reads an answer of the Anthropic Messages protocol. Pure. Source: providers FORMAT 3, its two tables."""
+
+from typing import Any
+
+from checkpoint.jsontypes import JsonObject
+from runner.agent.types import StreamEvent
+from runner.models.arguments import loads_repaired
+from runner.models.draft import Draft
+from runner.models.failure import (
+    ModelCallFailed,
+    broken_stream,
+    stopped_failure,
+    stream_failure,
+    unreadable_stream,
+)
+from runner.models.json_text import js_json
+from runner.models.settings import ModelSettings
+from runner.models.usage import count
+
+_KNOWN = frozenset(
+    "message_start message_delta message_stop content_block_start content_block_delta content_block_stop error".split()
+)
+_STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "toolUse",
+    "refusal": "error",
+    "sensitive": "error",
+}
+_REDACTED = "[Reasoning redacted]"
+
+
+class AnthropicReader:
+    def __init__(self, model: ModelSettings) -> None:
+        self.draft = Draft(model)
+        self.ending = False
+        self.complete = False
+        self._started = False
+        self._stop: str | None = None
+        self._refusal = ""
+        self._indices: dict[Any, int] = {}
+        self._given: dict[int, JsonObject] = {}  # arguments that came whole with a block's start
+        self._ended: set[int] = set()
+
+    def feed(self, event: str, data: str) -> list[StreamEvent]:
+        named = event != "message"
+        if named and event not in _KNOWN:
+            return []
+        if event == "error":
+            self._fail_with(data)
+        try:
+            item = loads_repaired(data)
+        except ValueError as error:
+            raise ModelCallFailed(
+                unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")
+            ) from error
+        if not isinstance(item, dict):
+            return []
+        kind = event if named else item.get("type")
+        if kind == "content_block_delta":
+            return self._block_delta(item)
+        if kind == "content_block_start":
+            return self._block_start(item)
+        if kind == "content_block_stop":
+            return self._block_stop(item)
+        if kind == "message_start":
+            self._message_start(item.get("message") or {})
+        elif kind == "message_delta":
+            self._message_delta(item)
+        elif kind == "message_stop":
+            self.complete = True
+        elif kind == "error":
+            self._fail_with(data)
+        return []
+
+    def _fail_with(self, data: str) -> None:
+        try:
+            error = loads_repaired(data).get("error") or {}
+            codes = (error.get("type"), error.get("code"))
+        except (ValueError, AttributeError):
+            codes = ()
+        raise ModelCallFailed(stream_failure(data, *codes, provider=self.draft.model.provider))
+
+    # --- the message -----------------------------------------------------------------------------------------
+
+    def _message_start(self, message: JsonObject) -> None:
+        self._started = True
+        draft = self.draft
+        if message.get("id"):
+            draft.message["responseId"] = message["id"]
+        if message.get("model") and message["model"] != draft.model.id:
+            draft.message["responseModel"] = message["model"]
+        self._usage(message.get("usage") or {})
+
+    def _usage(self, given: JsonObject) -> None:
+        """Each field that is there replaces the earlier one; 0 does too."""
+        usage = self.draft.message["usage"]
+        for name, key in (
+            ("input", "input_tokens"),
+            ("output", "output_tokens"),
+            ("cacheRead", "cache_read_input_tokens"),
+            ("cacheWrite", "cache_creation_input_tokens"),
+        ):
+            if given.get(key) is not None:
+                usage[name] = count(given[key])
+        long_writes = (given.get("cache_creation") or {}).get("ephemeral_1h_input_tokens")
+        if long_writes is not None or "cacheWrite1h" not in usage:
+            usage["cacheWrite1h"] = count(long_writes)
+        thinking = (given.get("output_tokens_details") or {}).get("thinking_tokens")
+        if thinking is not None:
+            usage["reasoning"] = count(thinking)
+        usage["totalTokens"] = usage["input"] + usage["output"] + usage["cacheRead"] + usage["cacheWrite"]
+        self.draft.price()
+
+    def _message_delta(self, item: JsonObject) -> None:
+        delta = item.get("delta") or {}
+        raw = delta.get("stop_reason")
+        if raw:
+            self.draft.message["rawStopReason"] = raw
+            if raw not in _STOPS:
+                raise ModelCallFailed(unreadable_stream(f"Unhandled stop reason: {raw}"))
+            self._stop = _STOPS[raw]
+            details = delta.get("stop_details") or item.get("stop_details") or {}
+            self._refusal = details.get("explanation") or ""
+        self._usage(item.get("usage") or {})
+
+    # --- blocks ----------------------------------------------------------------------------------------------
+
+    def _block_start(self, item: JsonObject) -> list[StreamEvent]:
+        block = item.get("content_block") or {}
+        kind = block.get("type")
+        if kind == "text":
+            index, event = self.draft.open_text(block.get("text") or "")
+        elif kind == "thinking":
+            signature = block.get("signature") or ""
+            index, event = self.draft.open_thinking(block.get("thinking") or "", thinkingSignature=signature)
+        elif kind == "redacted_thinking":
+            index, event = self.draft.open_thinking(
+                _REDACTED, thinkingSignature=block.get("data") or "", redacted=True
+            )
+        elif kind == "tool_use":
+            given = block.get("input")
+            index, event = self.draft.open_call(block.get("id") or "", block.get("name") or "")
+            if isinstance(given, dict) and given:
+                self._given[index] = given
+                self.draft.content[index]["arguments"] = given
+        else:
+            return []
+        self._indices[item.get("index")] = index
+        return [event]
+
+    def _block_delta(self, item: JsonObject) -> list[StreamEvent]:
+        index = self._indices.get(item.get("index"))
+        delta = item.get("delta") or {}
+        kind = delta.get("type")
+        if index is None:
+            return []
+        block = self.draft.content[index]["type"]
+        if kind == "text_delta" and block == "text":
+            return [self.draft.add_text(index, delta.get("text") or "")]
+        if kind == "thinking_delta" and block == "thinking":
+            return [self.draft.add_thinking(index, delta.get("thinking") or "")]
+        if kind == "input_json_delta" and block == "toolCall":
+            return [self.draft.add_arguments(index, delta.get("partial_json") or "")]
+        if kind == "signature_delta" and block == "thinking":
+            self.draft.content[index]["thinkingSignature"] += delta.get("signature") or ""
+        return []
+
+    def _block_stop(self, item: JsonObject) -> list[StreamEvent]:
+        index = self._indices.pop(item.get("index"), None)
+        if index is None:
+            return []
+        self._ended.add(index)
+        self._take_given(index)
+        return [self.draft.end(index)]
+
+    def _take_given(self, index: int) -> None:
+        """Some servers send a call's arguments whole with its start and nothing after."""
+        if index in self._given and not self.draft.arguments_text(index).strip():
+            self.draft.replace_arguments(index, js_json(self._given[index]))
+
+    # --- the end ---------------------------------------------------------------------------------------------
+
+    def finish(self) -> list[StreamEvent]:
+        if self._started and not self.complete:
+            raise ModelCallFailed(broken_stream("Anthropic stream ended before message_stop"))
+        if self._stop is None:
+            raise ModelCallFailed(broken_stream("Anthropic stream ended without a stop reason"))
+        if self._stop == "error":
+            raw = self.draft.message["rawStopReason"]
+            text = "An unknown error occurred"
+            if raw == "refusal":
+                text = self._refusal or "The model refused to complete the request"
+            raise ModelCallFailed(stopped_failure(text, "refusal"))
+        self._close_unended()
+        self.draft.message["stopReason"] = self._stop
+        return []
+
+    def _close_unended(self) -> None:
+        """Blocks that were never ended count as ended; a call among them is read as strictly as any."""
+        for index in sorted(set(self._indices.values()) - self._ended):
+            if self.draft.content[index]["type"] == "toolCall":
+                self._take_given(index)
+                self.draft.finish_arguments(index)
+            else:
+                self.draft.end_text(index)
+
+    def interrupted(self, *, aborted: bool) -> list[StreamEvent]:
+        del aborted  # blocks stay open in both cases
+        self.draft.settle_open(self._ended)
+        return []

@@ -1,0 +1,88 @@
+"""The loop's `StreamFn` for real models: picks the wire protocol, fills in what every request of this run has.
+
+Protocols are imported at the first request that needs them, so that a run on a scripted model pays for none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runner.agent.types import AssistantStream, LlmContext, Model, StreamOptions
+from runner.models.failure import Failure
+from runner.models.protocol import Conversation, WireProtocol
+from runner.models.settings import CallOptions, ModelSettings
+from runner.models.tools import declarations
+
+if TYPE_CHECKING:
+    from runner.models.answer import Answer, Surroundings
+    from runner.models.recorder import Recorder
+
+APIS = ("anthropic-messages", "openai-completions", "openai-responses")
+
+
+def wire_protocol(api: str) -> WireProtocol:
+    """The protocol of that name. Raises `LookupError` for a name that is none of `APIS`."""
+    if api == "anthropic-messages":
+        from runner.models.anthropic_messages import AnthropicMessages
+
+        return AnthropicMessages()
+    if api == "openai-completions":
+        from runner.models.openai_completions import OpenAICompletions
+
+        return OpenAICompletions()
+    if api == "openai-responses":
+        from runner.models.openai_responses import OpenAIResponses
+
+        return OpenAIResponses()
+    raise LookupError(f"no such model api: {api}; use one of {', '.join(APIS)}")
+
+
+def unknown_compat(model: ModelSettings) -> list[str]:
+    """Names in `compat` that the model's protocol does not know; `check` refuses them. Sorted."""
+    known = wire_protocol(model.api).flags | {"needs_api_key"}
+    return sorted(set(model.compat) - known)
+
+
+class ModelCalls:
+    """Callable as a `StreamFn`. One per agent; the surroundings may be shared.
+
+    `keys` maps a provider to its API key; a key in the call's own options wins. `options` holds for every request.
+    """
+
+    def __init__(
+        self,
+        surroundings: "Surroundings",
+        *,
+        options: CallOptions | None = None,
+        keys: Mapping[str, str] | None = None,
+        recorder: "Recorder | None" = None,
+    ) -> None:
+        self._surroundings = surroundings
+        self._options = options or CallOptions()
+        self._keys = dict(keys or {})
+        self._recorder = recorder
+        self._last: Answer | None = None
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """Why the latest answer failed, once its last event is out; None if it did not."""
+        return self._last.failure if self._last is not None else None
+
+    def __call__(self, model: Model, context: LlmContext, options: StreamOptions) -> AssistantStream:
+        """An answer under way. Raises `TypeError` for a model that is no `ModelSettings`, which is a defect."""
+        from runner.models.answer import Answer
+
+        if not isinstance(model, ModelSettings):
+            raise TypeError(f"a real model needs ModelSettings, not {type(model).__name__}")
+        call = replace(
+            self._options,
+            api_key=options.api_key or self._options.api_key or self._keys.get(model.provider),
+            reasoning=options.reasoning,
+        )
+        talk = Conversation(context.system_prompt or "", context.messages, declarations(context.tools))
+        recording = self._recorder.begin(model) if self._recorder is not None else None
+        answer = Answer(
+            wire_protocol(model.api), model, talk, call, options.signal, self._surroundings, recording
+        )
+        self._last = answer
+        return answer

@@ -1,0 +1,82 @@
+"""Runs a corpus of recorded provider cases against the adapters: `python -m tests.conformance.providers DIR`.
+
+Prints what differs, then `N passed, N failed`; exit 1 if anything failed. DIR holds `<api>/<case>.json` and may
+hold `classify.json`. Differences we want are listed in `DELIBERATE` with their reason, and do not count as failures.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.provider_cases import Case, classify_text, compare, play
+
+_AT_ONCE = 8
+
+DELIBERATE: dict[str, str] = {
+    "anthropic-messages/history-ids-collide": (
+        "ids made equal by cutting get a hash suffix; the recorded request repeats an id, which the service refuses"
+    ),
+    "openai-responses/history-from-completions-odd-ids": (
+        "an empty call id is replaced by a made-up one; the recorded request sends it empty, which the service refuses"
+    ),
+    "openai-completions/stop-insufficient-system-resource": (
+        "DeepSeek documents this finish reason as a passing shortage, so the turn may be repeated"
+    ),
+}
+
+
+async def run_corpus(directory: Path, *, only: str = "") -> dict[str, list[str]]:
+    """Case name -> what differs (empty list: passed). Names are `<api>/<case>` and `classify/<n>`."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+    found: dict[str, list[str]] = {}
+
+    async def one(path: Path) -> None:
+        name = f"{path.parent.name}/{path.stem}"
+        case: Case = json.loads(path.read_text(encoding="utf-8"))
+        async with gate:
+            try:
+                found[name] = compare(case, await play(case))
+            except TimeoutError:
+                found[name] = ["did not end"]
+
+    paths = [path for path in sorted(directory.glob("*/*.json")) if only in f"{path.parent.name}/{path.stem}"]
+    await asyncio.gather(*map(one, paths))
+    for number, entry in enumerate(_classify_entries(directory)):
+        want: Any = entry.get("right") or entry["expected"]
+        got = classify_text(entry)
+        differs = [] if dict(got) == want else [f"{entry.get('errorMessage')!r}: want {want}, got {got}"]
+        found[f"classify/{number}"] = differs
+    return dict(sorted(found.items()))
+
+
+def _classify_entries(directory: Path) -> Iterator[Case]:
+    path = directory / "classify.json"
+    if path.exists():
+        yield from json.loads(path.read_text(encoding="utf-8"))
+
+
+def main(arguments: list[str]) -> int:
+    if not 1 <= len(arguments) <= 2:
+        print("usage: python -m tests.conformance.providers DIR [PART OF A CASE'S NAME]", file=sys.stderr)
+        return 64
+    found = asyncio.run(run_corpus(Path(arguments[0]), only=arguments[1] if arguments[1:] else ""))
+    failed = 0
+    for name, differences in found.items():
+        if not differences:
+            continue
+        if name in DELIBERATE:
+            print(f"deliberate  {name}: {DELIBERATE[name]}")
+            continue
+        failed += 1
+        print(f"FAILED      {name}")
+        for line in differences:
+            print(f"            {line[:2000]}")
+    print(f"{len(found) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
