@@ -25,6 +25,14 @@ class HttpTransport:
         self._new_client = new_client or _new_client
         self._client: httpx.AsyncClient | None = None
 
+    def preload(self) -> None:
+        """Do now what the first request would wait for: loading httpx and the trust store. For a thread."""
+        import anyio._backends._asyncio  # noqa: F401
+        import httpx_sse  # noqa: F401
+
+        if self._client is None:
+            self._client = self._new_client()
+
     async def send(self, request: HttpRequest, timeouts: Timeouts, watch: Watch) -> "httpx.Response":
         """The answer's head; its body is still to be read. Raises httpx's errors and `Interrupted`."""
         import httpx
