@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.jsontypes import Message
 from runner.agent.abort import AbortSignal
 from runner.agent.types import StreamEvent
-from runner.models.failure import Failure, ModelCallFailed, broken_stream, silent_overflow, unreadable_stream
+from runner.models.failure import Failure, ModelCallFailed, silent_overflow, unreadable_stream
 from runner.models.pricing import PriceBook
 from runner.models.protocol import AnswerReader, Conversation, HttpRequest, WireProtocol
 from runner.models.retry import repeat_request
@@ -33,6 +33,7 @@ from runner.models.watch import Interrupted, Watch
 
 if TYPE_CHECKING:
     import httpx
+    from httpx_sse import ServerSentEvent
 
     from runner.models.recorder import Recording
 
@@ -41,6 +42,8 @@ _LINGER_S = 0.25  # after a terminal event: what some servers still send
 _ERROR_BODY_S = 30.0
 _PRICES_S = 10.0
 _NO_KEY_PROVIDERS = frozenset(("ollama", "vllm", "lmstudio", "llamacpp", "llama.cpp"))
+
+_MALFORMED = (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
 
 Sleep = Callable[[float], Awaitable[Any]]
 
@@ -79,7 +82,7 @@ class Answer:
         self._around = around
         self._recording = recording
         self._reader: AnswerReader = protocol.reader(model, talk, options)
-        self._reading = 0
+        self._reading = False
         self._url = ""
         self._secrets: list[str] = []
         self._events = self._run()
@@ -99,36 +102,66 @@ class Answer:
     # --- the story of one answer -----------------------------------------------------------------------------
 
     async def _run(self) -> AsyncGenerator[StreamEvent, None]:
+        import httpx
+
         begun = time.monotonic()
-        reader = self._reader
-        draft = reader.draft
-        watch = Watch(self._signal, self._model.timeouts.total_s)
+        reader, signal = self._reader, self._signal
+        watch = Watch(signal, self._model.timeouts.total_s)
+        response: httpx.Response | None = None
         aborted = False
         try:
-            async with aclosing(self._answer_events(watch)) as answer_events:
-                async for event in answer_events:
-                    yield event
+            response = await self._open(watch)
+            yield reader.draft.event("start")
+            async with aclosing(self._server_events(response, watch)) as sse_events:
+                async for sse in sse_events:
+                    self._reading = True
+                    if sse.data:
+                        for event in reader.feed(sse.event, sse.data):
+                            yield event
+                        if reader.complete:
+                            break
+                        if signal is not None and signal.aborted:
+                            raise Interrupted(aborted=True)
         except Interrupted as why:
             aborted = why.aborted
-            self.failure = None if aborted else silence_failure(why, self._url)
+            if not reader.ending or aborted:
+                self.failure = None if aborted else silence_failure(why, self._url)
         except ModelCallFailed as failed:
             self.failure = failed.failure
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            self.failure = None if reader.ending else transport_failure(error, self._url)
+        except _MALFORMED as error:
+            # The readers take any event of known shape; what trips them has members of unheard-of types.
+            self.failure = unreadable_stream(f"The model's answer breaks its protocol ({type(error).__name__})")
         finally:
             watch.close()
-        if self._signal is not None and self._signal.aborted and self.failure is not None:
-            aborted, self.failure = True, None
+            if response is not None:
+                await response.aclose()
+        if not aborted and self.failure is None:
+            for event in self._finish():
+                yield event
+        aborted = aborted or (signal is not None and signal.aborted and self.failure is not None)
         if aborted or self.failure is not None:
             for event in reader.interrupted(aborted=aborted):
                 yield event
         await self._price_late()
-        draft.message["durationMs"] = int((time.monotonic() - begun) * 1000)
+        reader.draft.message["durationMs"] = int((time.monotonic() - begun) * 1000)
         last = self._last_event(aborted=aborted)
         if self._recording is not None:
-            self._recording.finished(draft.message)
+            self._recording.finished(reader.draft.message)
         yield last
+
+    def _finish(self) -> list[StreamEvent]:
+        try:
+            return self._reader.finish()
+        except ModelCallFailed as failed:
+            self.failure = failed.failure
+            return []
 
     def _last_event(self, *, aborted: bool) -> StreamEvent:
         draft = self._reader.draft
+        if aborted:
+            self.failure = None
         if self.failure is not None:
             self.failure = replace(self.failure, message=without_secrets(self.failure.message, self._secrets))
         if aborted or self.failure is not None:
@@ -138,50 +171,13 @@ class Answer:
             self.failure = Failure("context_overflow", text)
         return draft.done()
 
-    async def _answer_events(self, watch: Watch) -> AsyncGenerator[StreamEvent, None]:
-        import httpx
-
-        response = await self._open(watch)
-        reader = self._reader
-        signal, recording = self._signal, self._recording
+    def _server_events(self, response: "httpx.Response", watch: Watch) -> "AsyncGenerator[ServerSentEvent, None]":
         if self._around.prices is not None and self._model.prices is None:
             self._around.prices.begin()
-        try:
-            yield reader.draft.event("start")
-            chunks = response.aiter_bytes()
-            if recording is not None:
-                chunks = recording.copied(chunks)
-            async with aclosing(events(chunks, watch, self._limit_s)) as sse_events:  # pyright: ignore[reportArgumentType]
-                async for sse in sse_events:
-                    self._reading = 1
-                    if not sse.data:
-                        continue
-                    for event in self._feed(sse.event, sse.data):
-                        yield event
-                    if reader.complete:
-                        break
-                    if signal is not None and signal.aborted:
-                        raise Interrupted(aborted=True)
-        except Interrupted as why:
-            if why.aborted or not reader.ending:
-                raise
-        except httpx.HTTPError as error:
-            if not reader.ending:
-                raise ModelCallFailed(transport_failure(error, self._url)) from error
-        except httpx.StreamError as error:
-            raise ModelCallFailed(broken_stream(str(error))) from error
-        finally:
-            await response.aclose()
-        for event in reader.finish():
-            yield event
-
-    def _feed(self, event: str, data: str) -> list[StreamEvent]:
-        try:
-            return self._reader.feed(event, data)
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError) as error:
-            # The readers take any well-formed event; what trips them has members of unheard-of types.
-            text = f"The model's answer breaks its protocol ({type(error).__name__} at {data[:120]!r})"
-            raise ModelCallFailed(unreadable_stream(text)) from error
+        chunks = response.aiter_bytes()
+        if self._recording is not None:
+            chunks = self._recording.copied(chunks)
+        return events(chunks, watch, self._limit_s)
 
     def _limit_s(self) -> float:
         if self._reader.ending:

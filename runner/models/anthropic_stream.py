@@ -4,7 +4,7 @@ from typing import Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.types import StreamEvent
-from runner.models.arguments import loads_repaired
+from runner.models.arguments import loads_event, loads_repaired
 from runner.models.draft import Draft
 from runner.models.failure import (
     ModelCallFailed,
@@ -52,7 +52,7 @@ class AnthropicReader:
         if event == "error":
             self._fail_with(data)
         try:
-            item = loads_repaired(data)
+            item = loads_event(data)
         except ValueError as error:
             raise ModelCallFailed(
                 unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")

@@ -12,7 +12,7 @@ from checkpoint.jsontypes import JsonObject
 from runner.models.json_text import join_surrogates, js_json
 
 _NOT_AN_OBJECT = "Tool arguments must be a JSON object"
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _SCALARS = ("true", "false", "null")
 _LITERALS: dict[str, Any] = {"true": True, "false": False, "null": None}
 _CONTROL = {ord(c): repr(c)[1:-1] if c in "\n\r\t" else f"\\u{ord(c):04x}" for c in map(chr, range(0x20))}
@@ -43,6 +43,17 @@ def repair(text: str) -> str:
             pieces.append(_CONTROL[ord(char)])
     pieces.append(text[position:])
     return "".join(pieces)
+
+
+def loads_event(text: str) -> Any:
+    """The JSON of a streamed event, read fast; what the fast reader refuses (a lone surrogate, an infinite number, a
+    raw control character) goes to `loads_repaired`. Raises `ValueError`."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError):
+        return loads_repaired(text)
 
 
 def loads_repaired(text: str) -> Any:
@@ -119,7 +130,7 @@ def _complete(text: str) -> Any:
                 keep, depth_kept = len(out), len(closers)
             break
         elif token.startswith('"'):
-            out.append(repair(token))
+            out.append(token)
             if not expect_key:
                 keep, depth_kept = len(out), len(closers)
         else:
@@ -128,13 +139,18 @@ def _complete(text: str) -> Any:
                 break
             out.append(scalar)
             keep, depth_kept = len(out), len(closers)
-    return json.loads("".join(out[:keep]) + "".join(reversed(closers[:depth_kept])))
+    return loads_repaired("".join(out[:keep]) + "".join(reversed(closers[:depth_kept])))
 
 
 def _closed_string(piece: str) -> str:
     """An unfinished string, ended: half an escape at its end is left out."""
-    piece = re.sub(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$", r"\1", piece)
-    return repair(piece + '"')
+    start = piece.rfind("\\")
+    if start >= 0:
+        run = start - len(piece[: start + 1].rstrip("\\")) + 1
+        rest = piece[start + 1 :]
+        if run % 2 and (not rest or re.fullmatch(r"u[0-9a-fA-F]{0,3}", rest)):
+            piece = piece[:start]
+    return piece + '"'
 
 
 def _whole_scalar(token: str, *, at_end: bool) -> str | None:
@@ -169,12 +185,12 @@ class ArgumentBuffer:
         return join_surrogates(self._pieces[0]) if self._pieces else ""
 
     def add(self, piece: str) -> bool:
-        """True if the preview is due: at every piece of short arguments, later each time they grew by a quarter."""
+        """True if the preview is due: at every piece of short arguments, later each time they grew by half."""
         self._pieces.append(piece)
         self._length += len(piece)
         if self._length < self._next_preview:
             return False
-        self._next_preview = self._length + (self._length // 4 if self._length > 256 else 0)
+        self._next_preview = self._length + (self._length // 2 if self._length > 256 else 0)
         return True
 
     def replace(self, text: str) -> None:

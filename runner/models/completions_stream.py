@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.types import StreamEvent
-from runner.models.arguments import given_arguments, loads_repaired
+from runner.models.arguments import given_arguments, loads_event
 from runner.models.completions_compat import Compat, detect, is_service
 from runner.models.completions_messages import THINKING_FIELDS
 from runner.models.draft import Draft
@@ -50,7 +50,7 @@ class CompletionsReader:
             self.complete = True
             return []
         try:
-            chunk = loads_repaired(data)
+            chunk = loads_event(data)
         except ValueError as error:
             text = f"Could not parse message into JSON: {error}"
             raise ModelCallFailed(unreadable_stream(text)) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.types import StreamEvent
-from runner.models.arguments import given_arguments, loads_repaired
+from runner.models.arguments import given_arguments, loads_event, loads_repaired
 from runner.models.draft import Draft
 from runner.models.failure import (
     ModelCallFailed,
@@ -55,7 +55,7 @@ class ResponsesReader:
         if data.strip() == "[DONE]":
             return []
         try:
-            item = loads_repaired(data)
+            item = loads_event(data)
         except ValueError as error:
             text = f"Error reading response: malformed server-sent event JSON ({error})"
             raise ModelCallFailed(unreadable_stream(text)) from error

@@ -5,7 +5,7 @@ is still an event; an answer of another content type is read all the same, since
 """
 
 import codecs
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from runner.models.watch import Watch
@@ -44,7 +44,7 @@ class _Body:
 
 def events(
     chunks: AsyncIterator[bytes], watch: Watch, limit_s: Callable[[], float]
-) -> "AsyncIterator[ServerSentEvent]":
+) -> "AsyncGenerator[ServerSentEvent, None]":
     """The stream's events. `limit_s()` is how long the next piece may take; raises what `Watch.wait` raises."""
     from httpx_sse import EventSource
 
