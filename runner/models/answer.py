@@ -1,7 +1,7 @@
 """One answer of a model under way: joins a wire protocol to a connection and gives the loop its events.
 
-Never raises for what the model, its server or the network do: the last event is `done` or `error`, and what went
-wrong is `failure`. Aborting closes the connection at once and keeps what had come.
+Never raises for what the model, its server or the network do: the last event is `done` or `error`, and what
+went wrong is `failure`. Aborting closes the connection at once and keeps what had come.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.jsontypes import Message
@@ -73,7 +74,8 @@ class Answer:
         recording: "Recording | None" = None,
     ) -> None:
         self.failure: Failure | None = None
-        """Set with the last event of an answer that failed; also of one that looks good but was cut short unseen."""
+        """Set with the last event of an answer that failed; also of one that looks good but was cut short
+        unseen."""
         self._protocol = protocol
         self._model = model
         self._talk = talk
@@ -99,7 +101,7 @@ class Answer:
         """Give the answer up: the connection is closed, no further event comes."""
         await self._events.aclose()
 
-    # --- the story of one answer -----------------------------------------------------------------------------
+    # --- the story of one answer -------------------------------------------------------------------------
 
     async def _run(self) -> AsyncGenerator[StreamEvent, None]:
         import httpx
@@ -132,7 +134,9 @@ class Answer:
             self.failure = None if reader.ending else transport_failure(error, self._url)
         except _MALFORMED as error:
             # The readers take any event of known shape; what trips them has members of unheard-of types.
-            self.failure = unreadable_stream(f"The model's answer breaks its protocol ({type(error).__name__})")
+            self.failure = unreadable_stream(
+                f"The model's answer breaks its protocol ({type(error).__name__})"
+            )
         finally:
             watch.close()
             if response is not None:
@@ -171,7 +175,9 @@ class Answer:
             self.failure = Failure("context_overflow", text)
         return draft.done()
 
-    def _server_events(self, response: "httpx.Response", watch: Watch) -> "AsyncGenerator[ServerSentEvent, None]":
+    def _server_events(
+        self, response: "httpx.Response", watch: Watch
+    ) -> "AsyncGenerator[ServerSentEvent, None]":
         if self._around.prices is not None and self._model.prices is None:
             self._around.prices.begin()
         chunks = response.aiter_bytes()
@@ -185,10 +191,11 @@ class Answer:
         timeouts = self._model.timeouts
         return timeouts.between_events_s if self._reading else timeouts.first_byte_s
 
-    # --- the request -----------------------------------------------------------------------------------------
+    # --- the request -------------------------------------------------------------------------------------
 
     async def _open(self, watch: Watch) -> "httpx.Response":
-        """Send the request, again if it may be, until an answer begins. Raises `ModelCallFailed`, `Interrupted`."""
+        """Send the request, again if it may be, until an answer begins. Raises `ModelCallFailed`,
+        `Interrupted`."""
         if self._signal is not None and self._signal.aborted:
             raise Interrupted(aborted=True)
         self._check_key()
@@ -213,8 +220,7 @@ class Answer:
             )
             if isinstance(verdict, Failure):
                 raise ModelCallFailed(verdict)
-            delay_s = verdict
-            await watch.wait(lambda: self._around.sleep(delay_s), delay_s + 60)
+            await watch.wait(partial(self._around.sleep, verdict), verdict + 60)
             attempt += 1
 
     async def _try(

@@ -1,7 +1,6 @@
 """Requests of the Anthropic Messages protocol. Pure. Source: providers FORMAT 3 and its cases."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.models.estimate import estimate_input_tokens, output_limit
@@ -10,6 +9,7 @@ from runner.models.json_text import without_surrogates
 from runner.models.levels import budget_for, wants_thinking
 from runner.models.protocol import Conversation, HttpRequest, merged_headers
 from runner.models.settings import CallOptions, ModelSettings
+from runner.models.shapes import an_object, is_list
 from runner.models.tool_ids import anthropic_id
 from runner.models.tools import strict_schema, wants_strict
 
@@ -79,7 +79,9 @@ def _headers(model: ModelSettings, options: CallOptions, body: JsonObject) -> di
         "anthropic-beta": ",".join(betas),
     }
     if "authorization" not in given and key:
-        name, value = ("authorization", f"Bearer {key}") if key.startswith("sk-ant-oat") else ("x-api-key", key)
+        name, value = (
+            ("authorization", f"Bearer {key}") if key.startswith("sk-ant-oat") else ("x-api-key", key)
+        )
         own[name] = value
     if "anthropic-beta" in given:
         given["anthropic-beta"] = ",".join(part.strip() for part in given["anthropic-beta"].split(","))
@@ -94,11 +96,12 @@ def _cache_control(model: ModelSettings, options: CallOptions) -> JsonObject:
     return {"cache_control": {"type": "ephemeral", **({"ttl": "1h"} if long else {})}}
 
 
-# --- limits and thinking -------------------------------------------------------------------------------------
+# --- limits and thinking --------------------------------------------------------------------------------
 
 
 def _limits(model: ModelSettings, talk: Conversation, options: CallOptions) -> tuple[int, JsonObject]:
-    """`(max_tokens, the body's thinking fields)`. Tokens to think with come out of max_tokens, at least 1024."""
+    """`(max_tokens, the body's thinking fields)`. Tokens to think with come out of max_tokens, at least
+    1024."""
     wanted = options.max_tokens
     thinks = model.reasoning and wants_thinking(options)
     adaptive = flag(model, "force_adaptive_thinking")
@@ -119,7 +122,9 @@ def _limits(model: ModelSettings, talk: Conversation, options: CallOptions) -> t
         budget = max(_LEAST_BUDGET, min(budget, limit - _LEAST_BUDGET))
         return limit, {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
     off = model.thinking_levels.get("off", "")
-    return limit, {"thinking": {"type": "disabled"}} if model.reasoning and options.implied and off is not None else {}
+    return limit, {
+        "thinking": {"type": "disabled"}
+    } if model.reasoning and options.implied and off is not None else {}
 
 
 def _effort(model: ModelSettings, level: str) -> str:
@@ -129,13 +134,13 @@ def _effort(model: ModelSettings, level: str) -> str:
     return {"minimal": "low", "xhigh": "high", "max": "high"}.get(level, level)
 
 
-# --- tools and messages --------------------------------------------------------------------------------------
+# --- tools and messages ---------------------------------------------------------------------------------
 
 
 def _tools(model: ModelSettings, tools: list[JsonObject], cache: JsonObject) -> list[JsonObject]:
     sent: list[JsonObject] = []
     for tool in tools:
-        schema: JsonObject = tool.get("parameters") or {}
+        schema: JsonObject = an_object(tool.get("parameters"))
         strict = flag(model, "supports_strict_mode") and wants_strict(tool)
         if strict:
             schema = strict_schema(schema)
@@ -146,7 +151,7 @@ def _tools(model: ModelSettings, tools: list[JsonObject], cache: JsonObject) -> 
             item["strict"] = True
         item["input_schema"] = {
             "type": "object",
-            "properties": schema.get("properties") or {},
+            "properties": an_object(schema.get("properties")),
             "required": schema.get("required") or [],
             **{key: schema[key] for key in _SCHEMA_KEYS if key in schema},
         }
@@ -157,7 +162,8 @@ def _tools(model: ModelSettings, tools: list[JsonObject], cache: JsonObject) -> 
 
 
 def _messages(messages: list[Message], model: ModelSettings) -> list[JsonObject]:
-    """Wire messages. A system message of the transcript waits for the next answer; results in a row become one."""
+    """Wire messages. A system message of the transcript waits for the next answer; results in a row become
+    one."""
     sent: list[JsonObject] = []
     held: list[JsonObject] = []
     results: list[Message] = []
@@ -212,8 +218,13 @@ def _assistant(message: Message, model: ModelSettings) -> list[JsonObject]:
         elif kind == "thinking":
             sent += _thinking(block, model)
         elif kind == "toolCall":
-            arguments: Any = block.get("arguments")
-            call = {"type": "tool_use", "id": block["id"], "name": block.get("name"), "input": arguments or {}}
+            arguments = an_object(block.get("arguments"))
+            call: JsonObject = {
+                "type": "tool_use",
+                "id": block["id"],
+                "name": block.get("name"),
+                "input": arguments,
+            }
             sent.append(call)
     return sent
 
@@ -234,12 +245,13 @@ def _tool_results(results: list[Message]) -> list[JsonObject]:
     behind: list[JsonObject] = []
     for result in results:
         content = result["content"]
-        images = [b for b in content if b.get("type") == "image"] if isinstance(content, list) else []
+        images = [b for b in content if b.get("type") == "image"] if is_list(content) else []
         text = text_of(content)
         shown: str | list[JsonObject] = text
         if images and result.get("isError"):
             shown = "\n".join(part for part in (text, "(image attached after the tool results)") if part)
-            caption = f"Images from the error result of tool call {result['toolCallId']} ({result.get('toolName')}):"
+            call = f"{result['toolCallId']} ({result.get('toolName')})"
+            caption = f"Images from the error result of tool call {call}:"
             behind += [{"type": "text", "text": caption}, *map(_image, images)]
         elif images:
             shown = _shown_blocks(content)

@@ -15,11 +15,11 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object, is_object
 from runner.models.usage import count
 
-_KNOWN = frozenset(
-    "message_start message_delta message_stop content_block_start content_block_delta content_block_stop error".split()
-)
+_BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
+_KNOWN = frozenset((*_BLOCK_EVENTS, "message_start", "message_delta", "message_stop", "error"))
 _STOPS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -57,7 +57,7 @@ class AnthropicReader:
             raise ModelCallFailed(
                 unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")
             ) from error
-        if not isinstance(item, dict):
+        if not is_object(item):
             return []
         kind = event if named else item.get("type")
         if kind == "content_block_delta":
@@ -67,7 +67,7 @@ class AnthropicReader:
         if kind == "content_block_stop":
             return self._block_stop(item)
         if kind == "message_start":
-            self._message_start(item.get("message") or {})
+            self._message_start(an_object(item.get("message")))
         elif kind == "message_delta":
             self._message_delta(item)
         elif kind == "message_stop":
@@ -78,13 +78,13 @@ class AnthropicReader:
 
     def _fail_with(self, data: str) -> None:
         try:
-            error = loads_repaired(data).get("error") or {}
+            error = an_object(an_object(loads_repaired(data)).get("error"))
             codes = (error.get("type"), error.get("code"))
-        except (ValueError, AttributeError):
+        except ValueError:
             codes = ()
         raise ModelCallFailed(stream_failure(data, *codes, provider=self.draft.model.provider))
 
-    # --- the message -----------------------------------------------------------------------------------------
+    # --- the message -------------------------------------------------------------------------------------
 
     def _message_start(self, message: JsonObject) -> None:
         self._started = True
@@ -93,7 +93,7 @@ class AnthropicReader:
             draft.message["responseId"] = message["id"]
         if message.get("model") and message["model"] != draft.model.id:
             draft.message["responseModel"] = message["model"]
-        self._usage(message.get("usage") or {})
+        self._usage(an_object(message.get("usage")))
 
     def _usage(self, given: JsonObject) -> None:
         """Each field that is there replaces the earlier one; 0 does too."""
@@ -106,31 +106,31 @@ class AnthropicReader:
         ):
             if given.get(key) is not None:
                 usage[name] = count(given[key])
-        long_writes = (given.get("cache_creation") or {}).get("ephemeral_1h_input_tokens")
+        long_writes = an_object(given.get("cache_creation")).get("ephemeral_1h_input_tokens")
         if long_writes is not None or "cacheWrite1h" not in usage:
             usage["cacheWrite1h"] = count(long_writes)
-        thinking = (given.get("output_tokens_details") or {}).get("thinking_tokens")
+        thinking = an_object(given.get("output_tokens_details")).get("thinking_tokens")
         if thinking is not None:
             usage["reasoning"] = count(thinking)
         usage["totalTokens"] = usage["input"] + usage["output"] + usage["cacheRead"] + usage["cacheWrite"]
         self.draft.price()
 
     def _message_delta(self, item: JsonObject) -> None:
-        delta = item.get("delta") or {}
+        delta = an_object(item.get("delta"))
         raw = delta.get("stop_reason")
         if raw:
             self.draft.message["rawStopReason"] = raw
             if raw not in _STOPS:
                 raise ModelCallFailed(unreadable_stream(f"Unhandled stop reason: {raw}"))
             self._stop = _STOPS[raw]
-            details = delta.get("stop_details") or item.get("stop_details") or {}
+            details = an_object(delta.get("stop_details") or item.get("stop_details"))
             self._refusal = details.get("explanation") or ""
-        self._usage(item.get("usage") or {})
+        self._usage(an_object(item.get("usage")))
 
-    # --- blocks ----------------------------------------------------------------------------------------------
+    # --- blocks ------------------------------------------------------------------------------------------
 
     def _block_start(self, item: JsonObject) -> list[StreamEvent]:
-        block = item.get("content_block") or {}
+        block = an_object(item.get("content_block"))
         kind = block.get("type")
         if kind == "text":
             index, event = self.draft.open_text(block.get("text") or "")
@@ -144,7 +144,7 @@ class AnthropicReader:
         elif kind == "tool_use":
             given = block.get("input")
             index, event = self.draft.open_call(block.get("id") or "", block.get("name") or "")
-            if isinstance(given, dict) and given:
+            if is_object(given) and given:
                 self._given[index] = given
                 self.draft.content[index]["arguments"] = given
         else:
@@ -154,7 +154,7 @@ class AnthropicReader:
 
     def _block_delta(self, item: JsonObject) -> list[StreamEvent]:
         index = self._indices.get(item.get("index"))
-        delta = item.get("delta") or {}
+        delta = an_object(item.get("delta"))
         kind = delta.get("type")
         if index is None:
             return []
@@ -182,7 +182,7 @@ class AnthropicReader:
         if index in self._given and not self.draft.arguments_text(index).strip():
             self.draft.replace_arguments(index, js_json(self._given[index]))
 
-    # --- the end ---------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------
 
     def finish(self) -> list[StreamEvent]:
         if self._started and not self.complete:

@@ -1,7 +1,8 @@
 """The arguments of a tool call: a preview while they stream, and a strict reading at their end.
 
-A call whose arguments cannot be read is never run with what could be made out: a cut-off `rm -r /tmp/x` must not
-become `rm -r /`. It keeps `arguments: {}` and an `argumentsError` that quotes what came. Source: providers FORMAT 2.
+A call whose arguments cannot be read is never run with what could be made out: a cut-off `rm -r /tmp/x`
+must not become `rm -r /`. It keeps `arguments: {}` and an `argumentsError` that quotes what came. Source:
+providers FORMAT 2.
 """
 
 import json
@@ -10,6 +11,7 @@ from typing import Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.models.json_text import join_surrogates, js_json
+from runner.models.shapes import is_object
 
 _NOT_AN_OBJECT = "Tool arguments must be a JSON object"
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
@@ -46,8 +48,11 @@ def repair(text: str) -> str:
 
 
 def loads_event(text: str) -> Any:
-    """The JSON of a streamed event, read fast; what the fast reader refuses (a lone surrogate, an infinite number, a
-    raw control character) goes to `loads_repaired`. Raises `ValueError`."""
+    """The JSON of a streamed event, read fast. Raises `ValueError`.
+
+    What the fast reader refuses (a lone surrogate, an infinite number, a raw control character) goes to
+    `loads_repaired`.
+    """
     import msgspec
 
     try:
@@ -76,7 +81,7 @@ def final_arguments(text: str) -> tuple[JsonObject, str | None]:
         value = loads_repaired(text)
     except (ValueError, RecursionError) as error:
         return {}, f"{error}\n\nReceived arguments:\n{text}"
-    if not isinstance(value, dict):
+    if not is_object(value):
         return {}, f"{_NOT_AN_OBJECT}\n\nReceived arguments:\n{text}"
     return value, None
 
@@ -92,7 +97,7 @@ def preview_arguments(text: str) -> JsonObject:
         value = _complete(text)
     except (ValueError, RecursionError, IndexError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def _complete(text: str) -> Any:
@@ -106,35 +111,35 @@ def _complete(text: str) -> Any:
     keep, depth_kept = 0, 0  # everything up to here is whole
     expect_key = False
     for match in _TOKEN.finditer(text):
-        token = match.group()
-        if token == "{" or token == "[":  # noqa: S105 - a bracket
-            out.append(token)
-            closers.append("}" if token == "{" else "]")
-            expect_key = token == "{"
+        lexeme = match.group()
+        if lexeme == "{" or lexeme == "[":
+            out.append(lexeme)
+            closers.append("}" if lexeme == "{" else "]")
+            expect_key = lexeme == "{"
             keep, depth_kept = len(out), len(closers)
-        elif token in ("}", "]"):
-            if not closers or closers.pop() != token:
+        elif lexeme in ("}", "]"):
+            if not closers or closers.pop() != lexeme:
                 raise ValueError("brackets do not match")
-            out.append(token)
+            out.append(lexeme)
             keep, depth_kept = len(out), len(closers)
             expect_key = False
-        elif token == ",":
-            out.append(token)
+        elif lexeme == ",":
+            out.append(lexeme)
             expect_key = bool(closers) and closers[-1] == "}"
-        elif token == ":":
-            out.append(token)
+        elif lexeme == ":":
+            out.append(lexeme)
             expect_key = False
-        elif token == '"':  # the string that is being written
+        elif lexeme == '"':  # the string that is being written
             if not expect_key:
                 out.append(_closed_string(text[match.start() :]))
                 keep, depth_kept = len(out), len(closers)
             break
-        elif token.startswith('"'):
-            out.append(token)
+        elif lexeme.startswith('"'):
+            out.append(lexeme)
             if not expect_key:
                 keep, depth_kept = len(out), len(closers)
         else:
-            scalar = _whole_scalar(token, at_end=match.end() == len(text))
+            scalar = _whole_scalar(lexeme, at_end=match.end() == len(text))
             if scalar is None:
                 break
             out.append(scalar)
@@ -169,7 +174,8 @@ def _whole_scalar(token: str, *, at_end: bool) -> str | None:
 
 
 class ArgumentBuffer:
-    """The text of one call's arguments as it grows, and a preview that is not parsed anew for every piece of it."""
+    """The text of one call's arguments as it grows, and a preview that is not parsed anew for every piece
+    of it."""
 
     __slots__ = ("_length", "_next_preview", "_pieces")
 
@@ -185,7 +191,7 @@ class ArgumentBuffer:
         return join_surrogates(self._pieces[0]) if self._pieces else ""
 
     def add(self, piece: str) -> bool:
-        """True if the preview is due: at every piece of short arguments, later each time they grew by half."""
+        """True if the preview is due: at every piece of short arguments, later whenever they grew by half."""
         self._pieces.append(piece)
         self._length += len(piece)
         if self._length < self._next_preview:

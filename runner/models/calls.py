@@ -1,6 +1,8 @@
-"""The loop's `StreamFn` for real models: picks the wire protocol, fills in what every request of this run has.
+"""The loop's `StreamFn` for real models: picks the wire protocol, fills in what every request of this run
+has.
 
-Protocols are imported at the first request that needs them, so that a run on a scripted model pays for none.
+Protocols are imported at the first request that needs them, so that a run on a scripted model pays for
+none.
 """
 
 from collections.abc import Mapping
@@ -46,7 +48,8 @@ def unknown_compat(model: ModelSettings) -> list[str]:
 class ModelCalls:
     """Callable as a `StreamFn`. One per agent; the surroundings may be shared.
 
-    `keys` maps a provider to its API key; a key in the call's own options wins. `options` holds for every request.
+    `keys` maps a provider to its API key; a key in the call's own options wins. `options` holds for every
+    request.
     """
 
     def __init__(
@@ -69,7 +72,8 @@ class ModelCalls:
         return self._last.failure if self._last is not None else None
 
     def __call__(self, model: Model, context: LlmContext, options: StreamOptions) -> AssistantStream:
-        """An answer under way. Raises `TypeError` for a model that is no `ModelSettings`, which is a defect."""
+        """An answer under way. Raises `TypeError` for a model that is no `ModelSettings`, which is a
+        defect."""
         from runner.models.answer import Answer
 
         if not isinstance(model, ModelSettings):

@@ -28,7 +28,8 @@ class Compat:
     requires_thinking_as_text: bool = False
     send_session_affinity_headers: bool = False
     thinking_format: str = "openai"
-    """openai, deepseek, openrouter, zai, qwen, qwen-chat-template, chat-template, together, string-thinking, ant-ling."""
+    """openai, deepseek, openrouter, zai, qwen, qwen-chat-template, chat-template, together,
+    string-thinking, ant-ling."""
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Sent with thinking format chat-template."""
     thinking_token_budget: bool = False

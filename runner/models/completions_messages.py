@@ -7,6 +7,7 @@ from runner.models.completions_compat import Compat
 from runner.models.history import text_of
 from runner.models.json_text import clean, js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object, is_list, is_object
 
 THINKING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 NO_OUTPUT = "(no tool output)"
@@ -19,7 +20,8 @@ def has_tool_history(messages: list[Message]) -> bool:
     return any(
         message["role"] == "toolResult"
         or (
-            message["role"] == "assistant" and any(block.get("type") == "toolCall" for block in message["content"])
+            message["role"] == "assistant"
+            and any(block.get("type") == "toolCall" for block in message["content"])
         )
         for message in messages
     )
@@ -132,11 +134,11 @@ def _details(signature: str) -> list[JsonObject]:
         parsed = json.loads(signature)
     except ValueError:
         return []
-    return [item for item in parsed if isinstance(item, dict)]
+    return [item for item in parsed if is_object(item)]
 
 
 def _call(block: JsonObject) -> JsonObject:
-    arguments = js_json(clean(block.get("arguments") or {}))
+    arguments = js_json(clean(an_object(block.get("arguments"))))
     return {
         "id": block["id"],
         "type": "function",
@@ -145,7 +147,8 @@ def _call(block: JsonObject) -> JsonObject:
 
 
 def mark_cache(messages: list[JsonObject], tools: list[JsonObject] | None, mark: JsonObject) -> None:
-    """Cache marks for Anthropic's models behind OpenRouter: system prompt, last tool, last message with text."""
+    """Cache marks for Anthropic's models behind OpenRouter: system prompt, last tool, last message with
+    text."""
     if messages and messages[0]["role"] in ("system", "developer"):
         _mark(messages[0], mark)
     if tools:
@@ -160,7 +163,7 @@ def _mark(message: JsonObject, mark: JsonObject) -> bool:
     if isinstance(content, str) and content:
         message["content"] = [{"type": "text", "text": content, "cache_control": mark}]
         return True
-    for part in reversed(content if isinstance(content, list) else []):
+    for part in reversed(content if is_list(content) else []):
         if part.get("type") == "text":
             part["cache_control"] = mark
             return True

@@ -23,9 +23,7 @@ def build(model: ModelSettings, talk: Conversation, options: CallOptions) -> Htt
 def build_body(model: ModelSettings, talk: Conversation, options: CallOptions) -> JsonObject:
     compat = detect(model)
     system, messages = fold_system(talk.system, talk.messages)
-    prepared = prepare(
-        messages, model, lambda given, _: completions_id(given, model.provider), longest_id=40
-    )
+    prepared = prepare(messages, model, lambda given, _: completions_id(given, model.provider), longest_id=40)
     sent = wire_messages(prepared, model, compat)
     if system:
         role = "developer" if model.reasoning and compat.supports_developer_role else "system"

@@ -1,6 +1,7 @@
 """Reads an answer of the Chat Completions protocol. Pure. Source: providers FORMAT 4 "Stream state".
 
-Servers differ in how they tell tool calls apart, so a fragment is matched by index, id and name (see `_find_call`).
+Servers differ in how they tell tool calls apart, so a fragment is matched by index, id and name (see
+`_find_call`).
 """
 
 from typing import Any
@@ -20,6 +21,7 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object, is_list, is_object, objects
 from runner.models.usage import count
 
 _STOPS = {
@@ -55,8 +57,8 @@ class CompletionsReader:
             text = f"Could not parse message into JSON: {error}"
             raise ModelCallFailed(unreadable_stream(text)) from error
         if event == "error":
-            self._fail(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk)
-        if not isinstance(chunk, dict):
+            self._fail(chunk.get("error", chunk) if is_object(chunk) else chunk)
+        if not is_object(chunk):
             return []
         if chunk.get("error"):
             self._fail(chunk["error"])
@@ -76,18 +78,18 @@ class CompletionsReader:
             self._usage(choice["usage"])
         if choice.get("finish_reason"):
             self._raw_stop = message["rawStopReason"] = choice["finish_reason"]
-        return self._delta(choice.get("delta") or {})
+        return self._delta(an_object(choice.get("delta")))
 
     def _fail(self, error: Any) -> None:
         """An error told inside the stream, as an object or a bare text."""
-        details = error if isinstance(error, dict) else {}
+        details = error if is_object(error) else {}
         text = details.get("message") if isinstance(details.get("message"), str) else None
         text = text or (error if isinstance(error, str) else js_json(error))
         text = with_raw(text, details)
         codes = (details.get("type"), details.get("code"))
         raise ModelCallFailed(stream_failure(text, *codes, provider=self.draft.model.provider))
 
-    # --- a delta ---------------------------------------------------------------------------------------------
+    # --- a delta -----------------------------------------------------------------------------------------
 
     def _delta(self, delta: JsonObject) -> list[StreamEvent]:
         content = delta.get("content")
@@ -98,12 +100,12 @@ class CompletionsReader:
             if isinstance(delta.get(name), str) and delta[name]:
                 events += self._think(name, delta[name])
                 break
-        for detail in delta.get("reasoning_details") or ():
+        for detail in objects(delta.get("reasoning_details")):
             events += self._detail(detail)
         for text in (_text_of(content), _text_of(delta.get("refusal"))):
             if text:
                 events += self._say(text)
-        for fragment in delta.get("tool_calls") or ():
+        for fragment in objects(delta.get("tool_calls")):
             events += self._call(fragment)
         return events
 
@@ -143,10 +145,10 @@ class CompletionsReader:
             self._details.append(dict(detail))
         return self._think("", "") if self._thinking is None else []
 
-    # --- tool calls ------------------------------------------------------------------------------------------
+    # --- tool calls --------------------------------------------------------------------------------------
 
     def _call(self, fragment: JsonObject) -> list[StreamEvent]:
-        function = fragment.get("function") or {}
+        function = an_object(fragment.get("function"))
         given_id, name = fragment.get("id") or "", function.get("name") or ""
         given = function.get("arguments")
         arguments = "" if given is None else given_arguments(given)
@@ -169,8 +171,9 @@ class CompletionsReader:
     def _find_call(self, number: Any, given_id: str, name: str) -> int | None:
         """The call that a fragment goes on with; None: it begins one.
 
-        A new id together with a name begins a call even at a known index (Ollama gives every call index 0); a new id
-        alone does not (some proxies make one up for every fragment). A fragment with nothing goes to the last call.
+        A new id together with a name begins a call even at a known index (Ollama gives every call index 0);
+        a new id alone does not (some proxies make one up for every fragment). A fragment with nothing goes
+        to the last call.
         """
         if isinstance(number, int):
             index = self._by_index.get(number)
@@ -181,11 +184,11 @@ class CompletionsReader:
             return next((index for index, known in self._calls.items() if known == given_id), None)
         return max(self._calls) if self._calls and not name else None
 
-    # --- usage -----------------------------------------------------------------------------------------------
+    # --- usage -------------------------------------------------------------------------------------------
 
     def _usage(self, given: JsonObject) -> None:
-        prompt = given.get("prompt_tokens_details") or {}
-        completion = given.get("completion_tokens_details") or {}
+        prompt = an_object(given.get("prompt_tokens_details"))
+        completion = an_object(given.get("completion_tokens_details"))
         cached = prompt.get("cached_tokens")
         for name in ("prompt_cache_hit_tokens", "cached_tokens"):
             cached = given.get(name) if cached is None else cached
@@ -202,17 +205,18 @@ class CompletionsReader:
     def _reported(self, given: JsonObject) -> float | None:
         """OpenRouter says what a request cost; with the user's own key the provider's bill comes on top."""
         cost = given.get("cost")
-        number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        if not number or not is_service(self.draft.model, "openrouter", "openrouter.ai"):
+        if not isinstance(cost, int | float) or not is_service(
+            self.draft.model, "openrouter", "openrouter.ai"
+        ):
             return None
         if given.get("is_byok") is False:
             return float(cost)
-        upstream = (given.get("cost_details") or {}).get("upstream_inference_cost")
+        upstream = an_object(given.get("cost_details")).get("upstream_inference_cost")
         if given.get("is_byok") is True and isinstance(upstream, int | float):
             return float(cost) + float(upstream)
         return None
 
-    # --- the end ---------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------
 
     def finish(self) -> list[StreamEvent]:
         events = self._close()
@@ -258,14 +262,14 @@ class CompletionsReader:
 
 
 def _text_of(content: Any) -> str:
-    if isinstance(content, list):  # Mistral's parts
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    if is_list(content):  # Mistral's parts
+        return "".join(str(part.get("text") or "") for part in content if is_object(part))
     return content if isinstance(content, str) else ""
 
 
 def with_raw(text: str, error: JsonObject) -> str:
     """OpenRouter keeps the upstream's own words in `metadata.raw`."""
-    raw = (error.get("metadata") or {}).get("raw")
+    raw = an_object(error.get("metadata")).get("raw")
     if isinstance(raw, str) and raw and raw not in text:
         return f"{text}\n{raw}"
     return text

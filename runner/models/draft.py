@@ -1,7 +1,7 @@
 """The assistant message while it is being received, and the events about it.
 
-Building text piece by piece would copy it at every piece. A block's text is therefore kept as pieces: short texts are
-current in `partial` at every event, a long one trails by at most an eighth until its block ends.
+Building text piece by piece would copy it at every piece. A block's text is therefore kept as pieces: short
+texts are current in `partial` at every event, a long one trails by at most an eighth until its block ends.
 """
 
 import time
@@ -54,7 +54,8 @@ class TextBuffer:
 
 
 class Draft:
-    """A message in Pi's shape that grows. Block events are made here, so that all protocols make them alike."""
+    """A message in Pi's shape that grows. Block events are made here, so that all protocols make them
+    alike."""
 
     def __init__(self, model: ModelSettings) -> None:
         self.model = model
@@ -79,7 +80,7 @@ class Draft:
     def event(self, kind: str, index: int | None = None, **more: Any) -> StreamEvent:
         return StreamEvent(kind, self.message, index, **more)
 
-    # --- blocks ----------------------------------------------------------------------------------------------
+    # --- blocks ------------------------------------------------------------------------------------------
 
     def open_text(self, text: str = "") -> tuple[int, StreamEvent]:
         return self._open({"type": "text", "text": text}, "text")
@@ -129,7 +130,7 @@ class Draft:
         self.content[index]["arguments"] = preview_arguments(text)
 
     def finish_arguments(self, index: int) -> None:
-        """Read the arguments strictly; what cannot be read leaves none, and an error the tool call carries."""
+        """Read the arguments strictly; what cannot be read leaves none, and an error in the tool call."""
         arguments, problem = final_arguments(self._arguments[index].text)
         self.content[index]["arguments"] = arguments
         if problem is not None:
@@ -152,7 +153,7 @@ class Draft:
         if self.reported_cost is not None:
             usage["cost"].update(total=self.reported_cost, totalFromProvider=True)
 
-    # --- the end ---------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------
 
     def settle_open(self, finished: set[int]) -> None:
         """Bring blocks that were never ended up to date, so that the message keeps all that came."""

@@ -1,8 +1,9 @@
-"""What error texts tell, where nothing better does: vendors' wordings for a full context, a spent quota, a passing fault.
+"""What error texts tell, where nothing better does: vendors' wordings for a full context, a spent quota, a
+passing fault.
 
-Whether a turn may be repeated is decided by exception type, status and code first (`failure`). Only a full context
-and a spent quota have no status of their own, and errors inside a stream often come as a text alone. Source:
-providers FORMAT 2 and `classify.json`.
+Whether a turn may be repeated is decided by exception type, status and code first (`failure`). Only a full
+context and a spent quota have no status of their own, and errors inside a stream often come as a text
+alone. Source: providers FORMAT 2 and `classify.json`.
 """
 
 import re
@@ -45,7 +46,9 @@ _OVERFLOW = re.compile(
     ),
     re.IGNORECASE,
 )
-_NOT_OVERFLOW = re.compile(r"rate limit|too many requests|^(?:throttling error|service unavailable):", re.IGNORECASE)
+_NOT_OVERFLOW = re.compile(
+    r"rate limit|too many requests|^(?:throttling error|service unavailable):", re.IGNORECASE
+)
 _EMPTY = re.compile(r"^4(?:00|13)(?: status code)? \(no body\)", re.IGNORECASE)
 
 _QUOTA = re.compile(
@@ -56,9 +59,11 @@ _QUOTA = re.compile(
 _TRANSIENT = re.compile(
     r"overloaded|rate.?limit|too many requests|\b(?:429|500|502|503|504|520|524)\b|service.?unavailable"
     r"|temporarily unavailable|server.?error|internal.?error|server_busy|at capacity|connection.?error"
-    r"|connection (?:refused|lost|closed|reset)|network.?error|other side closed|fetch failed|upstream.?connect"
-    r"|reset before headers|socket hang up|\b(?:ECONNRESET|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE)\b"
-    r"|timed? ?out|time-?out|\bterminated\b|ended without|before message_stop|before a terminal response event"
+    r"|connection (?:refused|lost|closed|reset)|network.?error|other side closed|fetch failed"
+    r"|upstream.?connect|reset before headers|socket hang up"
+    r"|\b(?:ECONNRESET|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE)\b"
+    r"|timed? ?out|time-?out|\bterminated\b|ended without|before message_stop"
+    r"|before a terminal response event"
     r"|provider.?returned.?error|retry your request|try your request again|please retry|ResourceExhausted",
     re.IGNORECASE,
 )

@@ -1,6 +1,8 @@
-"""How much the model may still write: the window less a careful guess of what is sent. Source: providers FORMAT 2.
+"""How much the model may still write: the window less a careful guess of what is sent. Source: providers
+FORMAT 2.
 
-The guess need not be good, only never too hopeful: a request with a limit beyond the window is refused outright.
+The guess need not be good, only never too hopeful: a request with a limit beyond the window is refused
+outright.
 """
 
 import math
@@ -10,6 +12,7 @@ from typing import Any
 from checkpoint.jsontypes import JsonObject, Message
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object
 
 _CHARS_PER_TOKEN = 3.5
 _IMAGE_CHARS = 4800
@@ -18,7 +21,7 @@ _COMFORT = 32_768
 
 
 def estimate_input_tokens(system: str, messages: Sequence[Message], tools: Sequence[JsonObject]) -> int:
-    """The last good answer's own count plus a guess of what follows it; without one, a guess of everything."""
+    """The last good answer's own count and a guess of what follows it; without one, a guess of all."""
     known, rest = 0, messages
     for position in range(len(messages) - 1, -1, -1):
         total = _counted(messages[position])
@@ -34,7 +37,7 @@ def estimate_input_tokens(system: str, messages: Sequence[Message], tools: Seque
 def _counted(message: Message) -> int:
     if message.get("role") != "assistant" or message.get("stopReason") in ("error", "aborted"):
         return 0
-    return int((message.get("usage") or {}).get("totalTokens") or 0)
+    return int(an_object(message.get("usage")).get("totalTokens") or 0)
 
 
 def _message_chars(message: Message) -> int:

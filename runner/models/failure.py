@@ -1,7 +1,8 @@
-"""What went wrong with a model call, as a value: reason, whether another try can help, how long the server wants us to wait.
+"""What went wrong with a model call, as a value: reason, whether another try can help, how long the server
+wants us to wait.
 
-The reasons are DESIGN 7's. Decided by exception type, HTTP status and error code; the text is asked only for a full
-context and a spent quota, and for errors inside a stream that bring nothing else.
+The reasons are DESIGN 7's. Decided by exception type, HTTP status and error code; the text is asked only
+for a full context and a spent quota, and for errors inside a stream that bring nothing else.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.models.error_text import says_overflow, says_quota, says_transient
+from runner.models.shapes import an_object
 
 Reason = Literal[
     "model_auth",
@@ -88,7 +90,9 @@ def http_failure(
     """An answer that is no stream. `message` is what people read, `body` the answer's own text."""
     text = f"{message}\n{body}"
     if says_overflow(message, provider) or says_overflow(body, provider):
-        return Failure("context_overflow", message, _transient_status(status) or says_transient(text), None, status)
+        return Failure(
+            "context_overflow", message, _transient_status(status) or says_transient(text), None, status
+        )
     if says_quota(text) or status == 402:
         return Failure("model_rate_limited", message, False, None, status)
     return Failure(_status_reason(status), message, _transient_status(status), retry_after_s, status)
@@ -127,7 +131,9 @@ def stream_failure(message: str, *codes: Any, provider: str | None = None) -> Fa
 
 def _http_number(code: Any) -> int | None:
     number = int(code) if isinstance(code, str) and code.isdecimal() else code
-    return number if isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600 else None
+    return (
+        number if isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600 else None
+    )
 
 
 def _from_text(message: str) -> Failure:
@@ -161,11 +167,11 @@ def stopped_failure(message: str, raw: str) -> Failure:
 
 
 def silent_overflow(message: Message, context_window: int | None) -> bool:
-    """A good-looking answer to a conversation that the server must have cut: more input than the window holds, or
-    no room left to say anything (providers FORMAT 2, "Context overflow" b and c)."""
+    """A good-looking answer to a conversation that the server must have cut: more input than the window
+    holds, or no room left to say anything (providers FORMAT 2, "Context overflow" b and c)."""
     if not context_window:
         return False
-    usage: JsonObject = message.get("usage") or {}
+    usage: JsonObject = an_object(message.get("usage"))
     sent = (usage.get("input") or 0) + (usage.get("cacheRead") or 0)
     if message.get("stopReason") == "stop":
         return sent > context_window
@@ -173,7 +179,8 @@ def silent_overflow(message: Message, context_window: int | None) -> bool:
 
 
 def failure_of_message(message: Message, *, context_window: int | None = None) -> Failure | None:
-    """The failure that a message of a restored log tells of; None for a good one. By text, for want of better."""
+    """The failure that a message of a restored log tells of; None for a good one. By text, for want of
+    better."""
     if message.get("stopReason") == "error":
         return stream_failure(str(message.get("errorMessage") or ""), provider=message.get("provider"))
     if silent_overflow(message, context_window):

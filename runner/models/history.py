@@ -1,8 +1,9 @@
 """The conversation as the next request may carry it. Pure; the transcript itself is never touched.
 
-What every provider refuses is put right here, once for all protocols: broken characters, images for a model without
-eyes, another model's thinking and ids, failed answers, calls without a result, results without a call, results that
-came late. Source: providers FORMAT 2 "History transform", with the faults it lists (point 6) mended.
+What every provider refuses is put right here, once for all protocols: broken characters, images for a model
+without eyes, another model's thinking and ids, failed answers, calls without a result, results without a
+call, results that came late. Source: providers FORMAT 2 "History transform", with the faults it lists
+(point 6) mended.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from checkpoint.jsontypes import JsonObject, Message
 from runner.models.json_text import without_surrogates
 from runner.models.settings import ModelSettings
+from runner.models.shapes import is_list
 from runner.models.tool_ids import UniqueIds
 
 NO_RESULT = "No result provided"
@@ -38,9 +40,7 @@ def is_same_model(message: Message, model: ModelSettings) -> bool:
     )
 
 
-def fold_system(
-    system: str, messages: Sequence[Message], *, keep: bool = False
-) -> tuple[str, list[Message]]:
+def fold_system(system: str, messages: Sequence[Message], *, keep: bool = False) -> tuple[str, list[Message]]:
     """Later system messages join the first, by blank lines; `keep` leaves them where they are."""
     if keep:
         return without_surrogates(system), list(messages)
@@ -54,7 +54,7 @@ def text_of(content: object) -> str:
     """The text of a message's content: a string, or the text blocks joined by line ends."""
     if isinstance(content, str):
         return content
-    blocks: list[JsonObject] = content if isinstance(content, list) else []  # pyright: ignore[reportUnknownVariableType]
+    blocks: list[JsonObject] = content if is_list(content) else []  # pyright: ignore[reportUnknownVariableType]
     return "\n".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
 
 
@@ -96,7 +96,9 @@ def _assistant_turn(message: Message, model: ModelSettings, normalise: Normalise
             turn.open_calls.setdefault(given, []).append(call)
             content.append(call)
         elif kind == "thinking":
-            if same and (block.get("thinkingSignature") or block.get("redacted") or _shown(block, "thinking")):
+            if same and (
+                block.get("thinkingSignature") or block.get("redacted") or _shown(block, "thinking")
+            ):
                 content.append({**block, "thinking": without_surrogates(str(block.get("thinking") or ""))})
         elif kind == "text":
             text = {**block, "text": without_surrogates(str(block.get("text") or ""))}
@@ -114,7 +116,7 @@ def _shown(block: JsonObject, key: str) -> bool:
 
 
 def _attach_result(turns: list[_Turn], message: Message, model: ModelSettings) -> None:
-    """Put a result behind the latest answer that still waits for it; a result nobody waits for is left out."""
+    """Put a result behind the latest answer that still waits for it; others are left out."""
     given = str(message.get("toolCallId") or "")
     for turn in reversed(turns):
         calls = turn.open_calls.get(given)
@@ -138,7 +140,7 @@ def _missing_result(call: JsonObject) -> Message:
 def _blocks(content: object) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return list(content) if isinstance(content, list) else []  # pyright: ignore[reportUnknownArgumentType]
+    return list(content) if is_list(content) else []  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _content(message: Message, model: ModelSettings, placeholder: str) -> str | list[JsonObject]:

@@ -1,13 +1,16 @@
-"""JSON as the providers' own SDKs write it: compact, keys in order, JavaScript's numbers, no broken characters.
+"""JSON as the providers' own SDKs write it: compact, keys in order, JavaScript's numbers, no broken
+characters.
 
-Byte-stable output is what prompt caching rests on, so a restored conversation must give the same bytes again. Lone
-surrogates are taken out, because no provider accepts them and they cannot be encoded as UTF-8.
+Byte-stable output is what prompt caching rests on, so a restored conversation must give the same bytes
+again. Lone surrogates are taken out, because no provider accepts them and they cannot be encoded as UTF-8.
 """
 
 import json
 import math
 import re
 from typing import Any
+
+from runner.models.shapes import is_list, is_object
 
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -30,9 +33,9 @@ def clean(value: Any) -> Any:
     """A copy without lone surrogates (also in keys) and without numbers that JSON does not have."""
     if isinstance(value, str):
         return without_surrogates(value)
-    if isinstance(value, dict):
+    if is_object(value):
         return {clean(key): clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if is_list(value):
         return [clean(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -57,8 +60,10 @@ def js_json(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return _js_number(value)
-    if isinstance(value, dict):
-        members = (f"{json.dumps(str(key), ensure_ascii=False)}:{js_json(item)}" for key, item in value.items())
+    if is_object(value):
+        members = (
+            f"{json.dumps(str(key), ensure_ascii=False)}:{js_json(item)}" for key, item in value.items()
+        )
         return "{" + ",".join(members) + "}"
     return "[" + ",".join(js_json(item) for item in value) + "]"
 

@@ -8,19 +8,25 @@ _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
 
 
 def supported_levels(model: ModelSettings) -> list[str]:
-    """A model that thinks has off to high unless its map says None; xhigh and max only if its map names them."""
+    """A model that thinks has off to high unless its map says None; xhigh and max only if its map names
+    them."""
     if not model.reasoning:
         return ["off"]
     named = model.thinking_levels
     return [
         level
         for level in LEVELS
-        if (named.get(level, "") is not None if level not in ("xhigh", "max") else named.get(level) is not None)
+        if (
+            named.get(level, "") is not None
+            if level not in ("xhigh", "max")
+            else named.get(level) is not None
+        )
     ]
 
 
 def clamp_level(model: ModelSettings, level: str | None) -> str | None:
-    """The level to ask for: the one wanted, else the next stronger one, else the next weaker one. None is off."""
+    """The level to ask for: the one wanted, else the next stronger one, else the next weaker one. None is
+    off."""
     if level is None or level == "off":
         return None
     have = supported_levels(model)

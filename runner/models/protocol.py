@@ -1,4 +1,5 @@
-"""What the three wire protocols have in common: a request to make, and a machine that reads the answer's events.
+"""What the three wire protocols have in common: a request to make, and a machine that reads the answer's
+events.
 
 Requests are built and answers are read without any I/O; `answer` joins both to a connection.
 """

@@ -1,4 +1,5 @@
-"""The transcript as input items of the Responses protocol. Pure. Source: providers FORMAT 5 "Input" and "Ids"."""
+"""The transcript as input items of the Responses protocol. Pure. Source: providers FORMAT 5 "Input" and
+"Ids"."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from checkpoint.jsontypes import JsonObject, Message
 from runner.models.history import is_same_model, text_of
 from runner.models.json_text import clean, js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object, is_list, is_object
 from runner.models.tool_ids import short_hash
 from runner.models.tools import grammar_argument
 
@@ -101,19 +103,26 @@ def _json_object(text: object) -> JsonObject | None:
         parsed: Any = json.loads(text)
     except ValueError:
         return None
-    return parsed if isinstance(parsed, dict) else None
+    return parsed if is_object(parsed) else None
 
 
 def _call_item(block: JsonObject, grammars: Mapping[str, JsonObject], *, keep_item_id: bool) -> JsonObject:
     call_id, _, item_id = block["id"].partition("|")
-    name, arguments = block.get("name"), block.get("arguments") or {}
+    name, arguments = block.get("name"), an_object(block.get("arguments"))
     grammar = grammars.get(str(name))
     wanted = "fc_" if grammar is None else "ctc_"
     known = {"id": item_id} if keep_item_id and item_id.startswith(wanted) else {}
     namespace = {"namespace": block["namespace"]} if block.get("namespace") else {}
     if grammar is not None:
         text = str(arguments.get(grammar_argument(grammar)) or "")
-        return {"type": "custom_tool_call", **known, "call_id": call_id, "name": name, "input": text, **namespace}
+        return {
+            "type": "custom_tool_call",
+            **known,
+            "call_id": call_id,
+            "name": name,
+            "input": text,
+            **namespace,
+        }
     return {
         "type": "function_call",
         **known,
@@ -129,7 +138,7 @@ def _result(message: Message, custom_calls: set[str]) -> JsonObject:
     content = message["content"]
     text = text_of(content)
     output: str | list[JsonObject] = text if text.strip() else NO_OUTPUT
-    if isinstance(content, list) and any(block.get("type") == "image" for block in content):
+    if is_list(content) and any(block.get("type") == "image" for block in content):
         output = [part for part in _parts(content) if part.get("text", "x").strip()]
     kind = "custom_tool_call_output" if call_id in custom_calls else "function_call_output"
     return {"type": kind, "call_id": call_id, "output": output}

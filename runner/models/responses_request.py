@@ -110,7 +110,8 @@ def _limit(model: ModelSettings, talk: Conversation, options: CallOptions) -> in
 
 
 def _reasoning(model: ModelSettings, options: CallOptions) -> JsonObject:
-    """Asking for a summary alone means a medium effort. Encrypted reasoning comes back for the next request."""
+    """Asking for a summary alone means a medium effort. Encrypted reasoning comes back for the next
+    request."""
     if not model.reasoning:
         return {}
     level = clamp_level(model, options.reasoning)
@@ -127,7 +128,7 @@ def _tool(tool: JsonObject, model: ModelSettings, grammars: Mapping[str, JsonObj
     if name in grammars:
         form = {"type": "grammar", "syntax": "lark", "definition": grammar_of(tool)}
         return {"type": "custom", "name": name, "description": description, "format": form}
-    parameters = tool.get("parameters") or {"type": "object", "properties": {}}
+    parameters: JsonObject = tool.get("parameters") or {"type": "object", "properties": {}}
     sent: JsonObject = {
         "type": "function",
         "name": name,

@@ -1,6 +1,7 @@
 """Reads an answer of OpenAI's Responses protocol. Pure. Source: providers FORMAT 5, its event table.
 
-Deltas are for showing; `output_item.done` is what counts. A call whose item was never done is not handed over.
+Deltas are for showing; `output_item.done` is what counts. A call whose item was never done is not handed
+over.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
+from runner.models.shapes import an_object, is_object, objects
 from runner.models.tools import grammar_argument
 from runner.models.usage import count
 
@@ -59,7 +61,7 @@ class ResponsesReader:
         except ValueError as error:
             text = f"Error reading response: malformed server-sent event JSON ({error})"
             raise ModelCallFailed(unreadable_stream(text)) from error
-        if not isinstance(item, dict):
+        if not is_object(item):
             return []
         kind = item.get("type") or event
         if kind == "response.output_text.delta" or kind == "response.refusal.delta":
@@ -69,7 +71,7 @@ class ResponsesReader:
         handle = self._HANDLERS.get(kind)
         return handle(self, item) if handle is not None else []
 
-    # --- blocks ----------------------------------------------------------------------------------------------
+    # --- blocks ------------------------------------------------------------------------------------------
 
     def _text_delta(self, item: JsonObject) -> list[StreamEvent]:
         found = self._open.get(item.get("output_index"))
@@ -96,7 +98,8 @@ class ResponsesReader:
         return [self.draft.add_arguments(found.index, item.get("delta") or "")]
 
     def _call_done(self, item: JsonObject) -> list[StreamEvent]:
-        """The whole arguments: what the deltas left out follows as one more; what contradicts them replaces them."""
+        """The whole arguments: what the deltas left out follows as one more; what contradicts them replaces
+        them."""
         found = self._open.get(item.get("output_index"))
         if found is None or found.kind != "function_call":
             return []
@@ -123,7 +126,7 @@ class ResponsesReader:
         self.draft.replace_arguments(found.index, js_json({grammar_argument(tool): found.custom_text}))
 
     def _item_added(self, event: JsonObject) -> list[StreamEvent]:
-        item = event.get("item") or {}
+        item = an_object(event.get("item"))
         opened = self._begin(event.get("output_index"), item)
         return [] if opened is None else [opened]
 
@@ -148,7 +151,7 @@ class ResponsesReader:
         return event
 
     def _item_done(self, event: JsonObject) -> list[StreamEvent]:
-        key, item = event.get("output_index"), event.get("item") or {}
+        key, item = event.get("output_index"), an_object(event.get("item"))
         events: list[StreamEvent] = []
         found = self._open.get(key)
         if found is None or found.kind != item.get("type"):
@@ -167,7 +170,7 @@ class ResponsesReader:
         """Take the finished item's own content."""
         block = self.draft.content[found.index]
         if found.kind == "message":
-            parts = [part.get("text") or part.get("refusal") or "" for part in item.get("content") or ()]
+            parts = [part.get("text") or part.get("refusal") or "" for part in objects(item.get("content"))]
             self.draft.replace_text(found.index, "".join(parts))
             if item.get("id"):
                 signature: JsonObject = {"v": 1, "id": item["id"]}
@@ -175,8 +178,8 @@ class ResponsesReader:
                     signature["phase"] = item["phase"]
                 block["textSignature"] = js_json(signature)
         elif found.kind == "reasoning":
-            summary = [part.get("text") or "" for part in item.get("summary") or ()]
-            content = [part.get("text") or "" for part in item.get("content") or ()]
+            summary = [part.get("text") or "" for part in objects(item.get("summary"))]
+            content = [part.get("text") or "" for part in objects(item.get("content"))]
             said = "\n\n".join(summary) or "\n\n".join(content)
             if said:
                 self.draft.replace_text(found.index, said)
@@ -190,23 +193,23 @@ class ResponsesReader:
             found.custom_text = item.get("input") or found.custom_text
             self._set_custom(found)
 
-    # --- the response ----------------------------------------------------------------------------------------
+    # --- the response ------------------------------------------------------------------------------------
 
     def _created(self, event: JsonObject) -> list[StreamEvent]:
-        response = event.get("response") or {}
+        response = an_object(event.get("response"))
         if response.get("id"):
             self.draft.message["responseId"] = response["id"]
         return []
 
     def _completed(self, event: JsonObject) -> list[StreamEvent]:
-        response = event.get("response") or {}
+        response = an_object(event.get("response"))
         self._created(event)
         self._usage(response.get("usage"), response.get("service_tier"))
-        self._backfill(response.get("output") or ())
+        self._backfill(objects(response.get("output")))
         kind = str(event.get("type"))
         status = response.get("status")
         self._status = str(status) if status else kind.removeprefix("response.")
-        self._incomplete = str((response.get("incomplete_details") or {}).get("reason") or "")
+        self._incomplete = str(an_object(response.get("incomplete_details")).get("reason") or "")
         raw = f"incomplete.{self._incomplete}" if status == "incomplete" and self._incomplete else status
         if raw:
             self.draft.message["rawStopReason"] = raw
@@ -215,14 +218,14 @@ class ResponsesReader:
 
     def _usage(self, given: Any, tier: Any) -> None:
         usage = self.draft.message["usage"]
-        if isinstance(given, dict):
-            details = given.get("input_tokens_details") or {}
+        if is_object(given):
+            details = an_object(given.get("input_tokens_details"))
             usage["cacheRead"] = count(details.get("cached_tokens"))
             usage["cacheWrite"] = count(details.get("cache_write_tokens"))
             cached = usage["cacheRead"] + usage["cacheWrite"]
             usage["input"] = max(0, count(given.get("input_tokens")) - cached)
             usage["output"] = count(given.get("output_tokens"))
-            usage["reasoning"] = count((given.get("output_tokens_details") or {}).get("reasoning_tokens"))
+            usage["reasoning"] = count(an_object(given.get("output_tokens_details")).get("reasoning_tokens"))
             total = usage["input"] + usage["output"] + cached
             usage["totalTokens"] = count(given.get("total_tokens")) or total
         billed = tier or self._tier
@@ -232,7 +235,7 @@ class ResponsesReader:
         self.draft.cost_factor = factor
         self.draft.price()
 
-    def _backfill(self, output: Any) -> None:
+    def _backfill(self, output: list[JsonObject]) -> None:
         """Some services send the encrypted reasoning only with the finished response."""
         for item in output:
             index = self._reasoning_items.get(item.get("id") or "")
@@ -245,11 +248,11 @@ class ResponsesReader:
                 block["thinkingSignature"] = js_json(kept)
 
     def _failed(self, event: JsonObject) -> list[StreamEvent]:
-        response = event.get("response") or {}
+        response = an_object(event.get("response"))
         self._created(event)
         self.draft.message["rawStopReason"] = response.get("status") or "failed"
-        error = response.get("error") or {}
-        reason = (response.get("incomplete_details") or {}).get("reason")
+        error = an_object(response.get("error"))
+        reason = an_object(response.get("incomplete_details")).get("reason")
         if error:
             code = error.get("code") or "unknown"
             self._fail(f"{code}: {error.get('message') or 'no message'}", code)
@@ -261,7 +264,7 @@ class ResponsesReader:
     def _error(self, event: JsonObject) -> list[StreamEvent]:
         """Flat, as documented, or with the error in an object of its own, as seen."""
         nested = event.get("error")
-        if isinstance(nested, dict):
+        if is_object(nested):
             self._fail(str(nested.get("message") or js_json(nested)), nested.get("code"), nested.get("type"))
         code, message = event.get("code"), event.get("message")
         self._fail(f"Error Code {'null' if code is None else code}: {message or 'Unknown error'}", code)
@@ -270,7 +273,7 @@ class ResponsesReader:
     def _fail(self, text: str, *codes: Any) -> None:
         raise ModelCallFailed(stream_failure(text, *codes, provider=self.draft.model.provider))
 
-    # --- the end ---------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------
 
     def finish(self) -> list[StreamEvent]:
         message = self.draft.message

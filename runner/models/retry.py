@@ -1,8 +1,9 @@
-"""When to try again, and with which model: pure decisions about values. No clock, no sleep, no randomness of its own.
+"""When to try again, and with which model: pure decisions about values. No clock, no sleep, no randomness
+of its own.
 
-Two layers. `repeat_request` repeats an HTTP request before an answer has begun, only where asked to. `decide_turn`
-repeats whole turns, which is what the runner does: the failed message leaves the agent's state, stays in the log,
-and the run goes on by `continue_()`.
+Two layers. `repeat_request` repeats an HTTP request before an answer has begun, only where asked to.
+`decide_turn` repeats whole turns, which is what the runner does: the failed message leaves the agent's
+state, stays in the log, and the run goes on by `continue_()`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from runner.models.failure import Failure
 T = TypeVar("T")
 
 
-# --- one request ---------------------------------------------------------------------------------------------
+# --- one request ----------------------------------------------------------------------------------------
 
 
 def repeat_request(
@@ -22,8 +23,9 @@ def repeat_request(
 ) -> float | Failure:
     """Seconds to wait before repeating the request, or the failure to end with.
 
-    `attempt` counts from 0; `asked` are the answer's headers (`x-should-retry` overrules); `jitter` is in [0, 1).
-    A server that wants a longer pause than `cap_s` (0: no cap) is not waited for. Source: providers FORMAT 2.
+    `attempt` counts from 0; `asked` are the answer's headers (`x-should-retry` overrules); `jitter` is in
+    [0, 1). A server that wants a longer pause than `cap_s` (0: no cap) is not waited for. Source: providers
+    FORMAT 2.
     """
     wish = asked.get("x-should-retry")
     transient = failure.transient if wish not in ("true", "false") else wish == "true"
@@ -37,7 +39,7 @@ def repeat_request(
     return failure.retry_after_s
 
 
-# --- whole turns ---------------------------------------------------------------------------------------------
+# --- whole turns ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class RetryPolicy:
     max_retries: int = 4
     """Repeats of one turn on one model (spec `max_retries`)."""
     max_delay_s: float = 60.0
-    """Spec `max_retry_delay_s`: the longest pause; a server that asks for more is not waited for. 0: no limit."""
+    """Spec `max_retry_delay_s`: the longest pause; a server that asks for more is not waited for. 0: no
+    limit."""
     first_delay_s: float = 1.0
 
 
@@ -90,8 +93,8 @@ _DOWN = ("model_overloaded", "model_unavailable", "model_rate_limited")
 def decide_turn(turn: FailedTurn, policy: RetryPolicy, jitter: float) -> Verdict:
     """What to do with a failed turn. `jitter` in [0, 1) takes up to a quarter off our own pauses.
 
-    A full context is never retried. Another model is tried when this one is down for longer than we wait, or when
-    its key or account is refused; what is wrong with the request would be wrong there too.
+    A full context is never retried. Another model is tried when this one is down for longer than we wait,
+    or when its key or account is refused; what is wrong with the request would be wrong there too.
     """
     failure = turn.failure
     if turn.tools_ran:

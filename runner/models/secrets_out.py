@@ -4,8 +4,21 @@ from collections.abc import Iterable, Mapping
 
 REMOVED = "[secret removed]"
 _HARMLESS = frozenset(
-    "accept content-type user-agent anthropic-version anthropic-beta session_id session-id x-session-id "
-    "x-client-request-id x-session-affinity x-app http-referer x-title".split()
+    (
+        "accept",
+        "content-type",
+        "user-agent",
+        "anthropic-version",
+        "anthropic-beta",
+        "session_id",
+        "session-id",
+        "x-session-id",
+        "x-client-request-id",
+        "x-session-affinity",
+        "x-app",
+        "http-referer",
+        "x-title",
+    )
 )
 
 

@@ -1,7 +1,8 @@
 """What the runner knows of one model: where it is, what it takes, what it costs, how long it may be silent.
 
-Frozen and free of secrets: the API key comes with each call (`CallOptions.api_key`). Compat flags are kept as the
-spec wrote them and read by the protocol's own module (`completions_compat`, `anthropic_request`, `responses_request`).
+Frozen and free of secrets: the API key comes with each call (`CallOptions.api_key`). Compat flags are kept
+as the spec wrote them and read by the protocol's own module (`completions_compat`, `anthropic_request`,
+`responses_request`).
 """
 
 from collections.abc import Mapping
@@ -112,8 +113,27 @@ class BadModelSettings(ValueError):
 
 
 _FIELDS = frozenset(
-    "api provider id base_url headers max_tokens temperature thinking_level thinking_budgets thinking_levels "
-    "reasoning context_window input cost compat timeouts max_retries max_retry_delay_s script".split()
+    (
+        "api",
+        "provider",
+        "id",
+        "base_url",
+        "headers",
+        "max_tokens",
+        "temperature",
+        "thinking_level",
+        "thinking_budgets",
+        "thinking_levels",
+        "reasoning",
+        "context_window",
+        "input",
+        "cost",
+        "compat",
+        "timeouts",
+        "max_retries",
+        "max_retry_delay_s",
+        "script",
+    )
 )
 _RATES = ("input", "output", "cache_read", "cache_write")
 
@@ -133,7 +153,7 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
     if level not in LEVELS:
         raise BadModelSettings(f"model.thinking_level: must be one of {', '.join(LEVELS)}, not {level!r}")
     _check_levels(spec)
-    timeouts = spec.get("timeouts") or {}
+    timeouts: dict[str, float] = spec.get("timeouts") or {}
     unknown = sorted(set(timeouts) - {"connect_s", "first_byte_s", "between_events_s", "total_s"})
     if unknown:
         raise BadModelSettings(f"model.timeouts: unknown field {unknown[0]!r}")
@@ -157,7 +177,8 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
 
 
 def prices_from_spec(cost: Mapping[str, Any]) -> Prices:
-    """`{input, output, cache_read?, cache_write?, tiers?: [{input_tokens_above, ...}]}`, dollars per million tokens."""
+    """`{input, output, cache_read?, cache_write?, tiers?: [{input_tokens_above, ...}]}`, dollars per
+    million tokens."""
     unknown = sorted(set(cost) - {*_RATES, "tiers"})
     if unknown:
         raise BadModelSettings(f"model.cost: unknown field {unknown[0]!r}")

@@ -1,7 +1,9 @@
-"""Server-sent events out of a byte stream. The framing is httpx-sse's; here is what it leaves to its caller.
+"""Server-sent events out of a byte stream. The framing is httpx-sse's; here is what it leaves to its
+caller.
 
-UTF-8 whatever the headers say, a byte-order mark dropped, broken bytes replaced; a last event without its blank line
-is still an event; an answer of another content type is read all the same, since servers mislabel their streams.
+UTF-8 whatever the headers say, a byte-order mark dropped, broken bytes replaced; a last event without its
+blank line is still an event; an answer of another content type is read all the same, since servers mislabel
+their streams.
 """
 
 import codecs
@@ -45,7 +47,8 @@ class _Body:
 def events(
     chunks: AsyncIterator[bytes], watch: Watch, limit_s: Callable[[], float]
 ) -> "AsyncGenerator[ServerSentEvent, None]":
-    """The stream's events. `limit_s()` is how long the next piece may take; raises what `Watch.wait` raises."""
+    """The stream's events. `limit_s()` is how long the next piece may take; raises what `Watch.wait`
+    raises."""
     from httpx_sse import EventSource
 
     body = cast("httpx.Response", cast(Any, _Body(chunks, watch, limit_s)))

@@ -1,4 +1,5 @@
-"""Tool-call ids from one provider, made fit for another: allowed characters, allowed length, never equal by accident."""
+"""Tool-call ids from one provider, made fit for another: allowed characters, allowed length, never equal by
+accident."""
 
 import re
 

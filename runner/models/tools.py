@@ -6,6 +6,7 @@ from typing import Any
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.types import AgentTool
+from runner.models.shapes import an_object, is_list, is_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +31,36 @@ def declarations(tools: Sequence[AgentTool] | None) -> list[JsonObject]:
 
 
 def wants_strict(tool: JsonObject) -> bool:
-    sampling = tool.get("constrainedSampling") or {}
+    sampling = an_object(tool.get("constrainedSampling"))
     return sampling.get("type") == "json_schema" and sampling.get("strict") in (True, "prefer", "require")
 
 
 def grammar_of(tool: JsonObject) -> str | None:
     """The Lark grammar of a tool with one, else None."""
-    sampling = tool.get("constrainedSampling") or {}
+    sampling = an_object(tool.get("constrainedSampling"))
     if sampling.get("type") != "grammar":
         return None
-    grammar = (sampling.get("variants") or {}).get("openai_lark")
+    grammar = an_object(sampling.get("variants")).get("openai_lark")
     return grammar if isinstance(grammar, str) else None
 
 
 def grammar_argument(tool: JsonObject) -> str:
     """The one argument that holds the text a grammar tool is called with."""
-    properties = (tool.get("parameters") or {}).get("properties") or {}
+    properties = an_object(an_object(tool.get("parameters")).get("properties"))
     return next(iter(properties), "input")
 
 
 def strict_schema(schema: Any) -> Any:
-    """The schema as strict mode wants it: every member required, optional ones nullable, nothing else allowed."""
-    if isinstance(schema, list):
+    """The schema as strict mode wants it: every member required, optional ones nullable, nothing else
+    allowed."""
+    if is_list(schema):
         return [strict_schema(item) for item in schema]
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
     strict = {key: strict_schema(value) for key, value in schema.items() if key != "properties"}
     properties = schema.get("properties")
-    if isinstance(properties, dict):
-        required = schema.get("required") or []
+    if is_object(properties):
+        required: list[str] = schema.get("required") or []
         strict["properties"] = {
             name: strict_schema(value) if name in required else _nullable(strict_schema(value))
             for name, value in properties.items()

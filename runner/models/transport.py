@@ -1,6 +1,7 @@
-"""Requests over httpx, loaded at the first one. Knows nothing of models; what goes wrong comes out as a `Failure`."""
+"""Requests over httpx, loaded at the first one. Knows nothing of models; what goes wrong comes out as a
+`Failure`."""
 
-import ssl
+import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,9 +28,8 @@ class HttpTransport:
 
     def preload(self) -> None:
         """Do now what the first request would wait for: loading httpx and the trust store. For a thread."""
-        import anyio._backends._asyncio  # noqa: F401
-        import httpx_sse  # noqa: F401
-
+        for name in ("anyio._backends._asyncio", "httpx_sse", "msgspec"):
+            importlib.import_module(name)
         if self._client is None:
             self._client = self._new_client()
 
@@ -95,6 +95,8 @@ def transport_failure(error: Exception, url: str) -> Failure:
 
 
 def _is_untrusted(error: BaseException | None) -> bool:
+    import ssl
+
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -1,4 +1,5 @@
-"""Token counts and what they cost. Cached tokens are never part of `input`; `reasoning` is part of `output`."""
+"""Token counts and what they cost. Cached tokens are never part of `input`; `reasoning` is part of
+`output`."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Waits that end at once when the run is aborted, and never outlast their limit.
 
-One timer per answer, moved only when it fires: a timer per received piece would cost more than reading the piece.
+One timer per answer, moved only when it fires: a timer per received piece would cost more than reading the
+piece.
 """
 
 import asyncio
@@ -36,7 +37,8 @@ class Watch:
         self._forget = signal.on_abort(self._abort) if signal is not None else None
 
     async def wait(self, start: Callable[[], Awaitable[T]], limit_s: float) -> T:
-        """The awaited value; `Interrupted` at the abort or after `limit_s`. Nothing is started once aborted."""
+        """The awaited value; `Interrupted` at the abort or after `limit_s`. Nothing is started once
+        aborted."""
         if self._signal is not None and self._signal.aborted:
             raise Interrupted(aborted=True)
         task = asyncio.current_task()
@@ -75,7 +77,9 @@ class Watch:
             self._arm()
             return
         total = self._due >= self._deadline
-        self._interrupt(Interrupted(aborted=False, limit_s=self._total_s if total else self._limit_s, total=total))
+        self._interrupt(
+            Interrupted(aborted=False, limit_s=self._total_s if total else self._limit_s, total=total)
+        )
 
     def _abort(self) -> None:
         self._interrupt(Interrupted(aborted=True))

@@ -1,7 +1,8 @@
 """Plays one recorded provider case against the adapters, and compares what came of it.
 
-The case's format is the corpus's own: model, context, options, server script, and the expected requests, events,
-final message and classification. `correct` replaces `expected` where the recorded library was wrong.
+The case's format is the corpus's own: model, context, options, server script, and the expected requests,
+events, final message and classification. `correct` replaces `expected` where the recorded library was
+wrong.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from runner.models.error_text import says_overflow, says_transient
 from runner.models.failure import silent_overflow
 from runner.models.protocol import Conversation
 from runner.models.settings import CallOptions, ModelSettings, Prices, PriceTier
+from runner.models.shapes import an_object, is_list, is_object, objects
 from runner.models.transport import HttpTransport
 from tests.fakes.model_server import ModelServer
 
@@ -33,7 +35,7 @@ _ABORT_DELAY_S = 0.005
 Case = dict[str, Any]
 
 
-# --- the case as settings ------------------------------------------------------------------------------------
+# --- the case as settings -------------------------------------------------------------------------------
 
 
 def snake(name: str) -> str:
@@ -42,24 +44,24 @@ def snake(name: str) -> str:
 
 
 def settings_of(model: Case) -> ModelSettings:
-    cost = model.get("cost") or {}
+    cost = an_object(model.get("cost"))
     rates = ("input", "output", "cacheRead", "cacheWrite")
     tiers = tuple(
-        PriceTier(t["inputTokensAbove"], *(t.get(r) or 0 for r in rates)) for t in cost.get("tiers") or ()
+        PriceTier(t["inputTokensAbove"], *(t.get(r) or 0 for r in rates)) for t in objects(cost.get("tiers"))
     )
     return ModelSettings(
         id=model["id"],
         provider=model["provider"],
         api=model["api"],
         base_url=model["baseUrl"],
-        headers=model.get("headers") or {},
+        headers=an_object(model.get("headers")),
         max_tokens=model["maxTokens"],
         reasoning=bool(model.get("reasoning")),
-        thinking_levels=model.get("thinkingLevelMap") or {},
+        thinking_levels=an_object(model.get("thinkingLevelMap")),
         context_window=model.get("contextWindow"),
         input=tuple(model.get("input") or ()),
         prices=Prices(*(cost.get(rate) or 0 for rate in rates), tiers=tiers),
-        compat={snake(name): value for name, value in (model.get("compat") or {}).items()},
+        compat={snake(name): value for name, value in an_object(model.get("compat")).items()},
     )
 
 
@@ -87,11 +89,11 @@ def options_of(case: Case) -> CallOptions:
 def conversation_of(case: Case) -> Conversation:
     context = case["context"]
     keys = ("name", "description", "parameters", "constrainedSampling")
-    tools = [{key: tool[key] for key in keys if key in tool} for tool in context.get("tools") or ()]
+    tools = [{key: tool[key] for key in keys if key in tool} for tool in objects(context.get("tools"))]
     return Conversation(context.get("systemPrompt") or "", context["messages"], tools)
 
 
-# --- the run -------------------------------------------------------------------------------------------------
+# --- the run --------------------------------------------------------------------------------------------
 
 
 class _ToLoopback(httpx.AsyncHTTPTransport):
@@ -133,7 +135,7 @@ async def play(case: Case) -> Case:
 
 
 async def _collect(case: Case, model: ModelSettings, transport: HttpTransport) -> tuple[list[Case], Answer]:
-    abort = case.get("abort") or {}
+    abort = an_object(case.get("abort"))
     controller = AbortController()
     loop = asyncio.get_running_loop()
     if abort.get("before"):
@@ -192,7 +194,7 @@ def classify_text(entry: Case) -> Mapping[str, bool]:
     return {"contextOverflow": says_overflow(text, entry.get("provider")), "retryable": says_transient(text)}
 
 
-# --- the comparison ------------------------------------------------------------------------------------------
+# --- the comparison -------------------------------------------------------------------------------------
 
 
 def same(want: Any, got: Any, *, lenient: bool = False) -> bool:
@@ -203,17 +205,19 @@ def same(want: Any, got: Any, *, lenient: bool = False) -> bool:
         return math.isclose(want, got, rel_tol=1e-6 if lenient else 1e-9, abs_tol=1e-12)
     if lenient and want is None and isinstance(got, float):
         return math.isinf(got)
-    if isinstance(want, dict) and isinstance(got, dict):
+    if is_object(want) and is_object(got):
         return want.keys() == got.keys() and all(same(want[k], got[k], lenient=lenient) for k in want)
-    if isinstance(want, list) and isinstance(got, list):
-        return len(want) == len(got) and all(same(*pair, lenient=lenient) for pair in zip(want, got, strict=True))
+    if is_list(want) and is_list(got):
+        return len(want) == len(got) and all(
+            same(*pair, lenient=lenient) for pair in zip(want, got, strict=True)
+        )
     return want == got
 
 
 def compare(case: Case, got: Case, *, strict_partials: bool = False) -> list[str]:
     """What differs, a line each; empty if the case passes."""
     want = case.get("correct") or case["expected"]
-    rules = case.get("compare") or {}
+    rules = an_object(case.get("compare"))
     if "throws" in want:
         failed = got["message"]["stopReason"] == "error"
         return [] if failed else [f"want a failure: {want['throws']}"]
@@ -246,11 +250,15 @@ def _compare_requests(want: list[Case], got: list[Case]) -> list[str]:
             lines.append(f"request {number}: want {w['method']} {w['path']}, got {g['method']} {g['path']}")
         for name in _KEPT_HEADERS:
             if w["headers"].get(name) != g["headers"].get(name):
-                lines.append(f"request {number}.{name}: want {w['headers'].get(name)}, got {g['headers'].get(name)}")
-        wanted = {key: value for key, value in w["body"].items() if key != "thread"}  # message threads: out of scope
-        sent = g["body"] or {}
+                lines.append(
+                    f"request {number}.{name}: want {w['headers'].get(name)}, got {g['headers'].get(name)}"
+                )
+        wanted = {
+            key: value for key, value in w["body"].items() if key != "thread"
+        }  # message threads: out of scope
+        sent = an_object(g["body"])
         lines += [
-            f"request {number} body.{key}: want {json.dumps(wanted.get(key))}, got {json.dumps(sent.get(key))}"
+            f"request {number} {key}: want {json.dumps(wanted.get(key))}, got {json.dumps(sent.get(key))}"
             for key in sorted(wanted.keys() | sent.keys())
             if key not in wanted or key not in sent or not same(wanted[key], sent[key])
         ]
@@ -272,7 +280,7 @@ def _compare_events(want: list[Case], got: list[Case], rules: Case, *, strict_pa
 
 def _tail(block: Any, rules: Case) -> Any:
     """Of an `argumentsError` only what was received is compared: its first line is one engine's wording."""
-    if rules.get("argumentsError") == "tail" and isinstance(block, dict) and "argumentsError" in block:
+    if rules.get("argumentsError") == "tail" and is_object(block) and "argumentsError" in block:
         return {**block, "argumentsError": str(block["argumentsError"]).rpartition(_RECEIVED)[2]}
     return block
 

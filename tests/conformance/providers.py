@@ -1,7 +1,9 @@
-"""Runs a corpus of recorded provider cases against the adapters: `python -m tests.conformance.providers DIR`.
+"""Runs a corpus of recorded provider cases against the adapters: `python -m tests.conformance.providers
+DIR`.
 
-Prints what differs, then `N passed, N failed`; exit 1 if anything failed. DIR holds `<api>/<case>.json` and may
-hold `classify.json`. Differences we want are listed in `DELIBERATE` with their reason, and do not count as failures.
+Prints what differs, then `N passed, N failed`; exit 1 if anything failed. DIR holds `<api>/<case>.json` and
+may hold `classify.json`. Differences we want are listed in `DELIBERATE` with their reason, and do not count
+as failures.
 """
 
 import asyncio
@@ -17,10 +19,10 @@ _AT_ONCE = 8
 
 DELIBERATE: dict[str, str] = {
     "anthropic-messages/history-ids-collide": (
-        "ids made equal by cutting get a hash suffix; the recorded request repeats an id, which the service refuses"
+        "ids made equal by cutting get a hash suffix; the recorded request repeats an id, and is refused"
     ),
     "openai-responses/history-from-completions-odd-ids": (
-        "an empty call id is replaced by a made-up one; the recorded request sends it empty, which the service refuses"
+        "an empty call id is replaced by a made-up one; the recorded request sends it empty, and is refused"
     ),
     "openai-completions/stop-insufficient-system-resource": (
         "DeepSeek documents this finish reason as a passing shortage, so the turn may be repeated"
@@ -40,10 +42,7 @@ async def run_corpus(directory: Path, *, only: str = "") -> dict[str, list[str]]
             except TimeoutError:
                 found[name] = ["did not end"]
 
-    paths = [path for path in sorted(directory.glob("*/*.json")) if only in f"{path.parent.name}/{path.stem}"]
-    cases: dict[str, Case] = {
-        f"{path.parent.name}/{path.stem}": json.loads(path.read_text(encoding="utf-8")) for path in paths
-    }
+    cases = {name: case for name, case in read_cases(directory).items() if only in name}
     timed = {name for name, case in cases.items() if "afterMs" in (case.get("abort") or {})}
     await asyncio.gather(*(one(name, case) for name, case in cases.items() if name not in timed))
     for name in sorted(timed):  # last and by themselves: their clock runs from the call on
@@ -54,6 +53,11 @@ async def run_corpus(directory: Path, *, only: str = "") -> dict[str, list[str]]
         differs = [] if dict(got) == want else [f"{entry.get('errorMessage')!r}: want {want}, got {got}"]
         found[f"classify/{number}"] = differs
     return dict(sorted(found.items()))
+
+
+def read_cases(directory: Path) -> dict[str, Case]:
+    paths = sorted(directory.glob("*/*.json"))
+    return {f"{path.parent.name}/{path.stem}": json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def _classify_entries(directory: Path) -> Iterator[Case]:

@@ -1,8 +1,9 @@
 """A loopback HTTP server that plays a script: one exchange per request, the last one again and again.
 
-An exchange: `status`, `headers`, `chunks` (`{"text"}` or `{"b64"}`, written one by one, `gapMs` apart), and how it
-ends: `end` absent (properly), "cut" (without the last chunk) or "hang"; `beforeHeaders` "cut" or "hang".
-`requests` holds what arrived; `hung_up` is set when a client closed a connection the server kept open.
+An exchange: `status`, `headers`, `chunks` (`{"text"}` or `{"b64"}`, written one by one, `gapMs` apart), and
+how it ends: `end` absent (properly), "cut" (without the last chunk) or "hang"; `beforeHeaders` "cut" or
+"hang". `requests` holds what arrived; `hung_up` is set when a client closed a connection the server kept
+open.
 """
 
 import base64
