@@ -17,6 +17,7 @@ from checkpoint.jsontypes import Message
 from runner.agent.abort import AbortSignal
 from runner.agent.types import StreamEvent
 from runner.models.failure import Failure, ModelCallFailed, silent_overflow, unreadable_stream
+from runner.models.json_text import body_bytes
 from runner.models.pricing import PriceBook
 from runner.models.protocol import AnswerReader, Conversation, HttpRequest, WireProtocol
 from runner.models.retry import repeat_request
@@ -111,8 +112,10 @@ class Answer:
         watch = Watch(signal, self._model.timeouts.total_s)
         response: httpx.Response | None = None
         aborted = False
+        request = self._protocol.request(self._model, self._talk, self._options)
+        content = body_bytes(request.body)
         try:
-            response = await self._open(watch)
+            response = await self._open(request, content, watch)
             yield reader.draft.event("start")
             async with aclosing(self._server_events(response, watch)) as sse_events:
                 async for sse in sse_events:
@@ -148,7 +151,7 @@ class Answer:
         if aborted or self.failure is not None:
             for event in reader.interrupted(aborted=aborted):
                 yield event
-        await self._price_late()
+        await self._price_late(0.0 if aborted else _PRICES_S)
         reader.draft.message["durationMs"] = int((time.monotonic() - begun) * 1000)
         last = self._last_event(aborted=aborted)
         if self._recording is not None:
@@ -193,20 +196,19 @@ class Answer:
 
     # --- the request -------------------------------------------------------------------------------------
 
-    async def _open(self, watch: Watch) -> "httpx.Response":
+    async def _open(self, request: HttpRequest, content: bytes, watch: Watch) -> "httpx.Response":
         """Send the request, again if it may be, until an answer begins. Raises `ModelCallFailed`,
         `Interrupted`."""
         if self._signal is not None and self._signal.aborted:
             raise Interrupted(aborted=True)
         self._check_key()
-        request = self._protocol.request(self._model, self._talk, self._options)
         self._url = request.url
         self._secrets = secret_values(request.headers)
         if self._recording is not None:
             self._recording.sent(request)
         attempt = 0
         while True:
-            outcome = await self._try(request, watch)
+            outcome = await self._try(request, content, watch)
             if not isinstance(outcome, tuple):
                 return outcome
             failure, asked = outcome
@@ -224,13 +226,13 @@ class Answer:
             attempt += 1
 
     async def _try(
-        self, request: HttpRequest, watch: Watch
+        self, request: HttpRequest, content: bytes, watch: Watch
     ) -> "httpx.Response | tuple[Failure, Mapping[str, str]]":
         """The head of a good answer; else what went wrong, and the headers that say whether to try again."""
         import httpx
 
         try:
-            response = await self._around.transport.send(request, self._model.timeouts, watch)
+            response = await self._around.transport.send(request, content, self._model.timeouts, watch)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return transport_failure(error, request.url), {}
         except Interrupted as why:
@@ -257,11 +259,11 @@ class Answer:
         if model.compat.get("needs_api_key", model.provider not in _NO_KEY_PROVIDERS):
             raise ModelCallFailed(Failure("model_auth", f"No API key for provider: {model.provider}"))
 
-    async def _price_late(self) -> None:
+    async def _price_late(self, limit_s: float) -> None:
         """Prices that the settings do not give are known only now: looking them up waited for the request."""
         book = self._around.prices
         draft = self._reader.draft
         if book is None or draft.prices is not None or not draft.message["usage"]["totalTokens"]:
             return
-        draft.prices = await book.find(self._model, _PRICES_S)
+        draft.prices = await book.find(self._model, limit_s)
         draft.price()

@@ -26,6 +26,7 @@ _INTERLEAVED = "interleaved-thinking-2025-05-14"
 _FINE_GRAINED = "fine-grained-tool-streaming-2025-05-14"
 _SCHEMA_KEYS = ("additionalProperties", "$defs", "definitions")
 _LEAST_BUDGET = 1024
+_USUAL_LIMIT = 32_000  # the protocol wants a limit; today's models can write at least this much
 
 
 def flag(model: ModelSettings, name: str) -> bool:
@@ -102,6 +103,7 @@ def _cache_control(model: ModelSettings, options: CallOptions) -> JsonObject:
 def _limits(model: ModelSettings, talk: Conversation, options: CallOptions) -> tuple[int, JsonObject]:
     """`(max_tokens, the body's thinking fields)`. Tokens to think with come out of max_tokens, at least
     1024."""
+    most = model.max_tokens or _USUAL_LIMIT
     wanted = options.max_tokens
     thinks = model.reasoning and wants_thinking(options)
     adaptive = flag(model, "force_adaptive_thinking")
@@ -109,11 +111,11 @@ def _limits(model: ModelSettings, talk: Conversation, options: CallOptions) -> t
     if thinks and not adaptive:
         budget = budget_for(options.reasoning or "", model.thinking_budgets, options.thinking_budgets)
         if wanted is not None:
-            wanted = min(wanted + budget, model.max_tokens)
-    limit = wanted if wanted is not None else model.max_tokens
+            wanted = min(wanted + budget, most)
+    limit = most if wanted is None else wanted
     if options.implied:
         tokens = estimate_input_tokens(talk.system, talk.messages, talk.tools)
-        limit = output_limit(model, wanted, tokens)
+        limit = output_limit(model, limit, tokens) or limit
     if thinks and adaptive:
         effort = _effort(model, options.reasoning or "")
         shown = {"type": "adaptive", "display": "summarized"}

@@ -15,7 +15,7 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
-from runner.models.shapes import an_object, is_object
+from runner.models.shapes import a_string, an_object, is_object
 from runner.models.usage import count
 
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
@@ -54,6 +54,8 @@ class AnthropicReader:
         try:
             item = loads_event(data)
         except ValueError as error:
+            if not named:
+                return []  # a proxy's own line, such as [DONE]
             raise ModelCallFailed(
                 unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")
             ) from error
@@ -124,7 +126,7 @@ class AnthropicReader:
                 raise ModelCallFailed(unreadable_stream(f"Unhandled stop reason: {raw}"))
             self._stop = _STOPS[raw]
             details = an_object(delta.get("stop_details") or item.get("stop_details"))
-            self._refusal = details.get("explanation") or ""
+            self._refusal = a_string(details.get("explanation"))
         self._usage(an_object(item.get("usage")))
 
     # --- blocks ------------------------------------------------------------------------------------------
@@ -133,17 +135,20 @@ class AnthropicReader:
         block = an_object(item.get("content_block"))
         kind = block.get("type")
         if kind == "text":
-            index, event = self.draft.open_text(block.get("text") or "")
+            index, event = self.draft.open_text(a_string(block.get("text")))
         elif kind == "thinking":
-            signature = block.get("signature") or ""
-            index, event = self.draft.open_thinking(block.get("thinking") or "", thinkingSignature=signature)
+            signature = a_string(block.get("signature"))
+            index, event = self.draft.open_thinking(
+                a_string(block.get("thinking")), thinkingSignature=signature
+            )
         elif kind == "redacted_thinking":
             index, event = self.draft.open_thinking(
-                _REDACTED, thinkingSignature=block.get("data") or "", redacted=True
+                _REDACTED, thinkingSignature=a_string(block.get("data")), redacted=True
             )
         elif kind == "tool_use":
             given = block.get("input")
-            index, event = self.draft.open_call(block.get("id") or "", block.get("name") or "")
+            index, event = self.draft.open_call(a_string(block.get("id")), a_string(block.get("name")))
+            self.draft.name_calls()
             if is_object(given) and given:
                 self._given[index] = given
                 self.draft.content[index]["arguments"] = given
@@ -160,13 +165,13 @@ class AnthropicReader:
             return []
         block = self.draft.content[index]["type"]
         if kind == "text_delta" and block == "text":
-            return [self.draft.add_text(index, delta.get("text") or "")]
+            return [self.draft.add_text(index, a_string(delta.get("text")))]
         if kind == "thinking_delta" and block == "thinking":
-            return [self.draft.add_thinking(index, delta.get("thinking") or "")]
+            return [self.draft.add_thinking(index, a_string(delta.get("thinking")))]
         if kind == "input_json_delta" and block == "toolCall":
-            return [self.draft.add_arguments(index, delta.get("partial_json") or "")]
+            return [self.draft.add_arguments(index, a_string(delta.get("partial_json")))]
         if kind == "signature_delta" and block == "thinking":
-            self.draft.content[index]["thinkingSignature"] += delta.get("signature") or ""
+            self.draft.content[index]["thinkingSignature"] += a_string(delta.get("signature"))
         return []
 
     def _block_stop(self, item: JsonObject) -> list[StreamEvent]:

@@ -21,7 +21,7 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
-from runner.models.shapes import an_object, is_list, is_object, objects
+from runner.models.shapes import a_string, an_object, is_list, is_object, objects
 from runner.models.usage import count
 
 _STOPS = {
@@ -128,17 +128,15 @@ class CompletionsReader:
 
     def _detail(self, detail: JsonObject) -> list[StreamEvent]:
         """OpenRouter's reasoning details are replayed as they came: pieces of one detail are put together."""
-        last = self._details[-1] if self._details else None
-        key = ("type", "index")
+        last = self._details[-1] if self._details else {}
         if (
-            last is not None
-            and detail.get("type") == "reasoning.text"
-            and [last.get(k) for k in key] == [detail.get(k) for k in key]
+            last
+            and all(last.get(key) == detail.get(key) for key in ("type", "index"))
+            and "data" not in detail
         ):
             for name, value in detail.items():
-                grows = name == "text" and isinstance(value, str)
-                if grows:
-                    last[name] = (last.get(name) or "") + value
+                if name in ("text", "summary") and isinstance(value, str):
+                    last[name] = a_string(last.get(name)) + value
                 elif value is not None:
                     last[name] = value
         else:
@@ -149,7 +147,7 @@ class CompletionsReader:
 
     def _call(self, fragment: JsonObject) -> list[StreamEvent]:
         function = an_object(fragment.get("function"))
-        given_id, name = fragment.get("id") or "", function.get("name") or ""
+        given_id, name = a_string(fragment.get("id")), a_string(function.get("name"))
         given = function.get("arguments")
         arguments = "" if given is None else given_arguments(given)
         events: list[StreamEvent] = []
@@ -240,14 +238,7 @@ class CompletionsReader:
         self._closed = True
         if self._thinking is not None and self._details:
             self.draft.content[self._thinking]["thinkingSignature"] = js_json(self._details)
-        taken = {block["id"] for block in self.draft.content if block["type"] == "toolCall"}
-        for index in self._calls:
-            block = self.draft.content[index]
-            number = index
-            while not block["id"]:
-                made_up = f"call_{self.draft.message.get('responseId', 'x')}_{number}"
-                block["id"] = made_up if made_up not in taken else ""
-                number += 1
+        self.draft.name_calls()
         return [self.draft.end(index) for index in range(len(self.draft.content))]
 
     _ending: list[StreamEvent] = []  # noqa: RUF012 - replaced, never changed
@@ -263,7 +254,7 @@ class CompletionsReader:
 
 def _text_of(content: Any) -> str:
     if is_list(content):  # Mistral's parts
-        return "".join(str(part.get("text") or "") for part in content if is_object(part))
+        return "".join(a_string(part.get("text")) for part in content if is_object(part))
     return content if isinstance(content, str) else ""
 
 

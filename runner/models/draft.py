@@ -111,6 +111,7 @@ class Draft:
         return StreamEvent(kind, self.message, index, content=text)
 
     def open_call(self, call_id: str, name: str, **more: Any) -> tuple[int, StreamEvent]:
+        """A call without an id gets one with `name_calls`, at the latest when the answer ends."""
         index = len(self.content)
         self.content.append({"type": "toolCall", "id": call_id, "name": name, "arguments": {}, **more})
         self._arguments[index] = ArgumentBuffer()
@@ -142,6 +143,15 @@ class Draft:
 
     def end(self, index: int) -> StreamEvent:
         return self.end_call(index) if index in self._arguments else self.end_text(index)
+
+    def name_calls(self) -> None:
+        """Every call needs an id of its own, or its result cannot be told from another's."""
+        taken: set[str] = set()
+        for index in self._arguments:
+            block = self.content[index]
+            if not block["id"] or block["id"] in taken:
+                block["id"] = f"call_{self.message.get('responseId', 'x')}_{index}"
+            taken.add(block["id"])
 
     def has_calls(self) -> bool:
         return bool(self._arguments)

@@ -67,7 +67,8 @@ def output_room(model: ModelSettings, input_tokens: int) -> int | None:
     return max(1, room)
 
 
-def output_limit(model: ModelSettings, wanted: int | None, input_tokens: int) -> int:
+def output_limit(model: ModelSettings, wanted: int | None, input_tokens: int) -> int | None:
+    """What to ask for: no more than fits. None if nobody said how much."""
     limit = wanted if wanted is not None else model.max_tokens
     room = output_room(model, input_tokens)
-    return limit if room is None else min(limit, room)
+    return limit if room is None or limit is None else min(limit, room)

@@ -21,7 +21,7 @@ from runner.models.failure import (
 )
 from runner.models.json_text import js_json
 from runner.models.settings import ModelSettings
-from runner.models.shapes import an_object, is_object, objects
+from runner.models.shapes import a_string, an_object, is_object, objects
 from runner.models.tools import grammar_argument
 from runner.models.usage import count
 
@@ -77,10 +77,10 @@ class ResponsesReader:
         found = self._open.get(item.get("output_index"))
         if found is None or found.kind != "message":
             return []
-        return [self.draft.add_text(found.index, item.get("delta") or "")]
+        return [self.draft.add_text(found.index, a_string(item.get("delta")))]
 
     def _thinking_delta(self, item: JsonObject) -> list[StreamEvent]:
-        return self._think(item, item.get("delta") or "")
+        return self._think(item, a_string(item.get("delta")))
 
     def _summary_part_done(self, item: JsonObject) -> list[StreamEvent]:
         return self._think(item, "\n\n")
@@ -95,7 +95,7 @@ class ResponsesReader:
         found = self._open.get(item.get("output_index"))
         if found is None or found.kind != "function_call":
             return []
-        return [self.draft.add_arguments(found.index, item.get("delta") or "")]
+        return [self.draft.add_arguments(found.index, a_string(item.get("delta")))]
 
     def _call_done(self, item: JsonObject) -> list[StreamEvent]:
         """The whole arguments: what the deltas left out follows as one more; what contradicts them replaces
@@ -115,7 +115,7 @@ class ResponsesReader:
         found = self._open.get(item.get("output_index"))
         if found is None or found.kind != "custom_tool_call":
             return []
-        piece = item.get("delta") or ""
+        piece = a_string(item.get("delta"))
         found.custom_text += piece
         self._set_custom(found)
         return [self.draft.event("toolcall_delta", found.index, delta=piece)]
@@ -137,11 +137,12 @@ class ResponsesReader:
         elif kind == "message":
             index, event = self.draft.open_text()
         elif kind in ("function_call", "custom_tool_call"):
-            call_id, item_id = item.get("call_id") or "", item.get("id")
+            call_id, item_id = a_string(item.get("call_id")), item.get("id")
             namespace = {"namespace": item["namespace"]} if item.get("namespace") else {}
             index, event = self.draft.open_call(
-                f"{call_id}|{item_id}" if item_id else call_id, item.get("name") or "", **namespace
+                f"{call_id}|{item_id}" if item_id else call_id, a_string(item.get("name")), **namespace
             )
+            self.draft.name_calls()
             given = item.get("arguments")
             if kind == "function_call" and given:
                 self.draft.replace_arguments(index, given_arguments(given))
@@ -170,7 +171,9 @@ class ResponsesReader:
         """Take the finished item's own content."""
         block = self.draft.content[found.index]
         if found.kind == "message":
-            parts = [part.get("text") or part.get("refusal") or "" for part in objects(item.get("content"))]
+            parts = [
+                a_string(part.get("text") or part.get("refusal")) for part in objects(item.get("content"))
+            ]
             self.draft.replace_text(found.index, "".join(parts))
             if item.get("id"):
                 signature: JsonObject = {"v": 1, "id": item["id"]}
@@ -178,8 +181,8 @@ class ResponsesReader:
                     signature["phase"] = item["phase"]
                 block["textSignature"] = js_json(signature)
         elif found.kind == "reasoning":
-            summary = [part.get("text") or "" for part in objects(item.get("summary"))]
-            content = [part.get("text") or "" for part in objects(item.get("content"))]
+            summary = [a_string(part.get("text")) for part in objects(item.get("summary"))]
+            content = [a_string(part.get("text")) for part in objects(item.get("content"))]
             said = "\n\n".join(summary) or "\n\n".join(content)
             if said:
                 self.draft.replace_text(found.index, said)
@@ -238,7 +241,7 @@ class ResponsesReader:
     def _backfill(self, output: list[JsonObject]) -> None:
         """Some services send the encrypted reasoning only with the finished response."""
         for item in output:
-            index = self._reasoning_items.get(item.get("id") or "")
+            index = self._reasoning_items.get(a_string(item.get("id")))
             if index is None or not item.get("encrypted_content"):
                 continue
             block = self.draft.content[index]

@@ -58,8 +58,9 @@ class ModelSettings:
     api: str
     base_url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    max_tokens: int = 32_000
-    """The most the model can write in one answer."""
+    max_tokens: int | None = None
+    """The most the model can write in one answer. None: the server's own limit, where a protocol lets it be
+    left out."""
     temperature: float | None = None
     reasoning: bool = False
     """Whether the model can think at all; without it no thinking field is sent."""
@@ -163,7 +164,7 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
         api=spec["api"],
         base_url=spec.get("base_url") or _BASE_URLS.get(spec["provider"], ""),
         headers=dict(spec.get("headers") or {}),
-        max_tokens=spec.get("max_tokens") or ModelSettings.__dataclass_fields__["max_tokens"].default,
+        max_tokens=spec.get("max_tokens"),
         temperature=spec.get("temperature"),
         reasoning=bool(spec.get("reasoning", level != "off")),
         thinking_levels=dict(spec.get("thinking_levels") or {}),

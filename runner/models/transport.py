@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from runner.models.failure import Failure, connection_failure
-from runner.models.json_text import body_bytes
 from runner.models.protocol import HttpRequest
 from runner.models.settings import Timeouts
 from runner.models.watch import Interrupted, Watch
@@ -33,7 +32,9 @@ class HttpTransport:
         if self._client is None:
             self._client = self._new_client()
 
-    async def send(self, request: HttpRequest, timeouts: Timeouts, watch: Watch) -> "httpx.Response":
+    async def send(
+        self, request: HttpRequest, content: bytes, timeouts: Timeouts, watch: Watch
+    ) -> "httpx.Response":
         """The answer's head; its body is still to be read. Raises httpx's errors and `Interrupted`."""
         import httpx
 
@@ -45,7 +46,7 @@ class HttpTransport:
             "POST",
             request.url,
             headers=dict(request.headers),
-            content=body_bytes(request.body),
+            content=content,
             timeout=limits,
         )
         limit_s = timeouts.connect_s + timeouts.first_byte_s

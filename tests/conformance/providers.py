@@ -10,37 +10,37 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.conformance.provider_cases import Case, classify_text, compare, play
+from tests.conformance.provider_rules import RULES, rule_for
 
 _AT_ONCE = 8
 
-DELIBERATE: dict[str, str] = {
-    "anthropic-messages/history-ids-collide": (
-        "ids made equal by cutting get a hash suffix; the recorded request repeats an id, and is refused"
-    ),
-    "openai-responses/history-from-completions-odd-ids": (
-        "an empty call id is replaced by a made-up one; the recorded request sends it empty, and is refused"
-    ),
-    "openai-completions/stop-insufficient-system-resource": (
-        "DeepSeek documents this finish reason as a passing shortage, so the turn may be repeated"
-    ),
-}
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A case's differences (none: it passed), and the rule that allows them, if one does."""
+
+    differences: list[str]
+    rule: str | None = None
 
 
-async def run_corpus(directory: Path, *, only: str = "") -> dict[str, list[str]]:
-    """Case name -> what differs (empty list: passed). Names are `<api>/<case>` and `classify/<n>`."""
+async def run_corpus(directory: Path, *, only: str = "") -> dict[str, Verdict]:
+    """Case name -> verdict. Names are `<api>/<case>` and `classify/<n>`."""
     gate = asyncio.Semaphore(_AT_ONCE)
-    found: dict[str, list[str]] = {}
+    found: dict[str, Verdict] = {}
 
     async def one(name: str, case: Case) -> None:
         async with gate:
             try:
-                found[name] = compare(case, await play(case))
+                got = await play(case)
+                differences = compare(case, got)
+                found[name] = Verdict(differences, rule_for(case, got) if differences else None)
             except TimeoutError:
-                found[name] = ["did not end"]
+                found[name] = Verdict(["did not end"])
 
     cases = {name: case for name, case in read_cases(directory).items() if only in name}
     timed = {name for name, case in cases.items() if "afterMs" in (case.get("abort") or {})}
@@ -51,7 +51,7 @@ async def run_corpus(directory: Path, *, only: str = "") -> dict[str, list[str]]
         want: Any = entry.get("right") or entry["expected"]
         got = classify_text(entry)
         differs = [] if dict(got) == want else [f"{entry.get('errorMessage')!r}: want {want}, got {got}"]
-        found[f"classify/{number}"] = differs
+        found[f"classify/{number}"] = Verdict(differs)
     return dict(sorted(found.items()))
 
 
@@ -72,16 +72,14 @@ def main(arguments: list[str]) -> int:
         return 64
     found = asyncio.run(run_corpus(Path(arguments[0]), only=arguments[1] if arguments[1:] else ""))
     failed = 0
-    for name, differences in found.items():
-        if not differences:
-            continue
-        if name in DELIBERATE:
-            print(f"deliberate  {name}: {DELIBERATE[name]}")
-            continue
-        failed += 1
-        print(f"FAILED      {name}")
-        for line in differences:
-            print(f"            {line[:2000]}")
+    for name, verdict in found.items():
+        if verdict.rule is not None:
+            print(f"deliberate  {name}: {verdict.rule}, {RULES[verdict.rule][1]}")
+        elif verdict.differences:
+            failed += 1
+            print(f"FAILED      {name}")
+            for line in verdict.differences:
+                print(f"            {line[:2000]}")
     print(f"{len(found) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
