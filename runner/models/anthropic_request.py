@@ -1,4 +1,4 @@
-"""Requests of the Anthropic Messages protocol. Pure. Source: providers FORMAT 3 and its cases."""
+"""Requests of the Anthropic Messages protocol. Pure. Source: the cases in tests/corpus/providers."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Reads an answer of the Anthropic Messages protocol. Pure. Source: providers FORMAT 3, its two tables."""
+"""Reads an answer of the Anthropic Messages protocol. Pure. Source: the cases in tests/corpus/providers."""
 
 from typing import Any
 

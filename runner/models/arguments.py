@@ -1,8 +1,7 @@
 """The arguments of a tool call: a preview while they stream, and a strict reading at their end.
 
 A call whose arguments cannot be read is never run with what could be made out: a cut-off `rm -r /tmp/x`
-must not become `rm -r /`. It keeps `arguments: {}` and an `argumentsError` that quotes what came. Source:
-providers FORMAT 2.
+must not become `rm -r /`. It keeps `arguments: {}` and an `argumentsError` that quotes what came.
 """
 
 import json

@@ -10,19 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.agent.types import AssistantStream, LlmContext, Model, StreamOptions
-from runner.models.failure import Failure
-from runner.models.protocol import Conversation, WireProtocol
 from runner.models.settings import CallOptions, ModelSettings
-from runner.models.tools import declarations
 
 if TYPE_CHECKING:
     from runner.models.answer import Answer, Surroundings
+    from runner.models.failure import Failure
+    from runner.models.protocol import WireProtocol
     from runner.models.recorder import Recorder
 
 APIS = ("anthropic-messages", "openai-completions", "openai-responses")
 
 
-def wire_protocol(api: str) -> WireProtocol:
+def wire_protocol(api: str) -> "WireProtocol":
     """The protocol of that name. Raises `LookupError` for a name that is none of `APIS`."""
     if api == "anthropic-messages":
         from runner.models.anthropic_messages import AnthropicMessages
@@ -67,7 +66,7 @@ class ModelCalls:
         self._last: Answer | None = None
 
     @property
-    def last_failure(self) -> Failure | None:
+    def last_failure(self) -> "Failure | None":
         """Why the latest answer failed, once its last event is out; None if it did not."""
         return self._last.failure if self._last is not None else None
 
@@ -75,6 +74,8 @@ class ModelCalls:
         """An answer under way. Raises `TypeError` for a model that is no `ModelSettings`, which is a
         defect."""
         from runner.models.answer import Answer
+        from runner.models.protocol import Conversation
+        from runner.models.tools import declarations
 
         if not isinstance(model, ModelSettings):
             raise TypeError(f"a real model needs ModelSettings, not {type(model).__name__}")

@@ -1,6 +1,6 @@
 """What a server that speaks like OpenAI's Chat Completions really takes.
 
-Found out by provider name or host; `compat` of the spec overrules. Source: providers FORMAT 4 "Compat".
+Found out by provider name or host; `compat` of the spec overrules.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The transcript as Chat Completions messages. Pure. Source: providers FORMAT 4 "Messages"."""
+"""The transcript as Chat Completions messages. Pure. Source: the cases in tests/corpus/providers."""
 
 import json
 

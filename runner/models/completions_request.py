@@ -1,4 +1,4 @@
-"""Requests of the Chat Completions protocol. Pure. Source: providers FORMAT 4 and its cases."""
+"""Requests of the Chat Completions protocol. Pure. Source: the cases in tests/corpus/providers."""
 
 from checkpoint.jsontypes import JsonObject
 from runner.models.completions_compat import Compat, detect, is_service

@@ -1,9 +1,10 @@
-"""Reads an answer of the Chat Completions protocol. Pure. Source: providers FORMAT 4 "Stream state".
+"""Reads an answer of the Chat Completions protocol. Pure. Source: the cases in tests/corpus/providers.
 
 Servers differ in how they tell tool calls apart, so a fragment is matched by index, id and name (see
 `_find_call`).
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from checkpoint.jsontypes import JsonObject
@@ -47,7 +48,7 @@ class CompletionsReader:
         self._by_index: dict[int, int] = {}
         self._closed = False
 
-    def feed(self, event: str, data: str) -> list[StreamEvent]:
+    def feed(self, event: str, data: str) -> Iterable[StreamEvent]:
         if data.strip() == "[DONE]":
             self.complete = True
             return []
@@ -91,42 +92,41 @@ class CompletionsReader:
 
     # --- a delta -----------------------------------------------------------------------------------------
 
-    def _delta(self, delta: JsonObject) -> list[StreamEvent]:
+    def _delta(self, delta: JsonObject) -> Iterable[StreamEvent]:
         content = delta.get("content")
         if type(content) is str and content and len(delta) == 1 and self._text is not None:
-            return [self.draft.add_text(self._text, content)]  # nearly all deltas
-        events: list[StreamEvent] = []
+            return (self.draft.add_text(self._text, content),)  # nearly all deltas
+        return self._mixed_delta(delta)
+
+    def _mixed_delta(self, delta: JsonObject) -> Iterator[StreamEvent]:
+        """Each event is out before the next changes the message: a block that begins is seen empty."""
         for name in THINKING_FIELDS:
-            if isinstance(delta.get(name), str) and delta[name]:
-                events += self._think(name, delta[name])
+            text = a_string(delta.get(name))
+            if text:
+                yield from self._think(name, text)
                 break
         for detail in objects(delta.get("reasoning_details")):
-            events += self._detail(detail)
-        for text in (_text_of(content), _text_of(delta.get("refusal"))):
+            yield from self._detail(detail)
+        for text in (_text_of(delta.get("content")), _text_of(delta.get("refusal"))):
             if text:
-                events += self._say(text)
+                yield from self._say(text)
         for fragment in objects(delta.get("tool_calls")):
-            events += self._call(fragment)
-        return events
+            yield from self._call(fragment)
 
-    def _say(self, text: str) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
+    def _say(self, text: str) -> Iterator[StreamEvent]:
         if self._text is None:
             self._text, event = self.draft.open_text()
-            events.append(event)
-        events.append(self.draft.add_text(self._text, text))
-        return events
+            yield event
+        yield self.draft.add_text(self._text, text)
 
-    def _think(self, signature: str, text: str) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
+    def _think(self, signature: str, text: str) -> Iterator[StreamEvent]:
         if self._thinking is None:
             self._thinking, event = self.draft.open_thinking(thinkingSignature=signature)
-            events.append(event)
+            yield event
         if text:
-            events.append(self.draft.add_thinking(self._thinking, text))
-        return events
+            yield self.draft.add_thinking(self._thinking, text)
 
-    def _detail(self, detail: JsonObject) -> list[StreamEvent]:
+    def _detail(self, detail: JsonObject) -> Iterator[StreamEvent]:
         """OpenRouter's reasoning details are replayed as they came: pieces of one detail are put together."""
         last = self._details[-1] if self._details else {}
         if (
@@ -141,21 +141,20 @@ class CompletionsReader:
                     last[name] = value
         else:
             self._details.append(dict(detail))
-        return self._think("", "") if self._thinking is None else []
+        yield from self._think("", "")
 
     # --- tool calls --------------------------------------------------------------------------------------
 
-    def _call(self, fragment: JsonObject) -> list[StreamEvent]:
+    def _call(self, fragment: JsonObject) -> Iterator[StreamEvent]:
         function = an_object(fragment.get("function"))
         given_id, name = a_string(fragment.get("id")), a_string(function.get("name"))
         given = function.get("arguments")
         arguments = "" if given is None else given_arguments(given)
-        events: list[StreamEvent] = []
         index = self._find_call(fragment.get("index"), given_id, name)
         if index is None:
             index, event = self.draft.open_call(given_id, name)
             self._calls[index] = given_id
-            events.append(event)
+            yield event
         if isinstance(fragment.get("index"), int):
             self._by_index[fragment["index"]] = index
         block = self.draft.content[index]
@@ -163,8 +162,7 @@ class CompletionsReader:
             block["id"] = self._calls[index] = given_id
         if name and not block["name"]:
             block["name"] = name
-        events.append(self.draft.add_arguments(index, arguments))
-        return events
+        yield self.draft.add_arguments(index, arguments)
 
     def _find_call(self, number: Any, given_id: str, name: str) -> int | None:
         """The call that a fragment goes on with; None: it begins one.

@@ -1,5 +1,4 @@
-"""How much the model may still write: the window less a careful guess of what is sent. Source: providers
-FORMAT 2.
+"""How much the model may still write: the window less a careful guess of what is sent.
 
 The guess need not be good, only never too hopeful: a request with a limit beyond the window is refused
 outright.

@@ -168,7 +168,7 @@ def stopped_failure(message: str, raw: str) -> Failure:
 
 def silent_overflow(message: Message, context_window: int | None) -> bool:
     """A good-looking answer to a conversation that the server must have cut: more input than the window
-    holds, or no room left to say anything (providers FORMAT 2, "Context overflow" b and c)."""
+    holds, or no room left to say anything."""
     if not context_window:
         return False
     usage: JsonObject = an_object(message.get("usage"))

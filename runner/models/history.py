@@ -2,8 +2,8 @@
 
 What every provider refuses is put right here, once for all protocols: broken characters, images for a model
 without eyes, another model's thinking and ids, failed answers, calls without a result, results without a
-call, results that came late. Source: providers FORMAT 2 "History transform", with the faults it lists
-(point 6) mended.
+call, results that came late. Source: the history cases in
+tests/corpus/providers.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ events.
 Requests are built and answers are read without any I/O; `answer` joins both to a connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,7 +43,9 @@ class AnswerReader(Protocol):
     complete: bool
     """Nothing that follows counts; the connection may be closed."""
 
-    def feed(self, event: str, data: str) -> list[StreamEvent]: ...
+    def feed(self, event: str, data: str) -> Iterable[StreamEvent]:
+        """Take each event before asking for the next: making the next one changes the message."""
+        ...
 
     def finish(self) -> list[StreamEvent]:
         """The stream ended. Sets the message's stop reason."""

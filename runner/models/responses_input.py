@@ -1,5 +1,5 @@
-"""The transcript as input items of the Responses protocol. Pure. Source: providers FORMAT 5 "Input" and
-"Ids"."""
+"""The transcript as input items of the Responses protocol. Pure. Source: the history cases in
+tests/corpus/providers."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Requests of OpenAI's Responses protocol. Pure. Source: providers FORMAT 5 and its cases."""
+"""Requests of OpenAI's Responses protocol. Pure. Source: the cases in tests/corpus/providers."""
 
 from collections.abc import Mapping
 

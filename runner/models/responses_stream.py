@@ -1,10 +1,11 @@
-"""Reads an answer of OpenAI's Responses protocol. Pure. Source: providers FORMAT 5, its event table.
+"""Reads an answer of OpenAI's Responses protocol. Pure. Source: OpenAI's reference of
+streaming events; the cases in tests/corpus/providers.
 
 Deltas are for showing; `output_item.done` is what counts. A call whose item was never done is not handed
 over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,7 @@ class ResponsesReader:
         self._incomplete = ""
         self._reasoning_items: dict[str, int] = {}
 
-    def feed(self, event: str, data: str) -> list[StreamEvent]:
+    def feed(self, event: str, data: str) -> Iterable[StreamEvent]:
         if data.strip() == "[DONE]":
             return []
         try:
@@ -151,21 +152,19 @@ class ResponsesReader:
         self._open[key] = _Item(str(kind), index)
         return event
 
-    def _item_done(self, event: JsonObject) -> list[StreamEvent]:
+    def _item_done(self, event: JsonObject) -> Iterator[StreamEvent]:
         key, item = event.get("output_index"), an_object(event.get("item"))
-        events: list[StreamEvent] = []
         found = self._open.get(key)
         if found is None or found.kind != item.get("type"):
             opened = self._begin(key, item)
             if opened is None:
-                return []
-            events.append(opened)
+                return
+            yield opened
             found = self._open[key]
         del self._open[key]
         self._done.add(found.index)
         self._settle(found, item)
-        events.append(self.draft.end(found.index))
-        return events
+        yield self.draft.end(found.index)
 
     def _settle(self, found: _Item, item: JsonObject) -> None:
         """Take the finished item's own content."""

@@ -24,8 +24,7 @@ def repeat_request(
     """Seconds to wait before repeating the request, or the failure to end with.
 
     `attempt` counts from 0; `asked` are the answer's headers (`x-should-retry` overrules); `jitter` is in
-    [0, 1). A server that wants a longer pause than `cap_s` (0: no cap) is not waited for. Source: providers
-    FORMAT 2.
+    [0, 1). A server that wants a longer pause than `cap_s` (0: no cap) is not waited for.
     """
     wish = asked.get("x-should-retry")
     transient = failure.transient if wish not in ("true", "false") else wish == "true"

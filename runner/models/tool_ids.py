@@ -13,7 +13,7 @@ def sanitise(text: str) -> str:
 
 
 def short_hash(text: str) -> str:
-    """A stable hash in base 36 (providers FORMAT 5); the recorded requests contain it."""
+    """A stable hash in base 36 ; the recorded requests contain it."""
     h1, h2 = 0xDEADBEEF, 0x41C6CE57
     units = text.encode("utf-16-le", "surrogatepass")
     for position in range(0, len(units), 2):

@@ -2,6 +2,7 @@
 `Failure`."""
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -61,8 +62,9 @@ class HttpTransport:
 def _new_client() -> "httpx.AsyncClient":
     import httpx
 
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs whole URLs, and those may hold keys
     limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
-    return httpx.AsyncClient(limits=limits, follow_redirects=False)
+    return httpx.AsyncClient(limits=limits, follow_redirects=False, headers={"user-agent": "pipeline-runner"})
 
 
 async def read_error_body(response: "httpx.Response", watch: Watch, limit_s: float) -> str:

@@ -44,7 +44,7 @@ def test_anything_may_come(name: str, events: list[tuple[str, Any]], aborted: bo
     failed = False
     for event, value in events:
         try:
-            reader.feed(event, json.dumps(value))
+            list(reader.feed(event, json.dumps(value)))
         except (ModelCallFailed, *_FED_FAILURES):
             failed = True
             break
@@ -66,7 +66,7 @@ def chunk(**delta: Any) -> str:
 
 
 def finish(reader: CompletionsReader, reason: str = "tool_calls") -> list[dict[str, Any]]:
-    reader.feed("message", json.dumps({"choices": [{"delta": {}, "finish_reason": reason}]}))
+    list(reader.feed("message", json.dumps({"choices": [{"delta": {}, "finish_reason": reason}]})))
     reader.finish()
     return reader.draft.content
 
@@ -75,7 +75,7 @@ def test_calls_without_ids_get_different_ones() -> None:
     reader = CompletionsReader(MODEL)
     for index in range(2):
         call = {"index": index, "function": {"name": "t", "arguments": "{}"}}
-        reader.feed("message", chunk(tool_calls=[call]))
+        list(reader.feed("message", chunk(tool_calls=[call])))
     ids = [block["id"] for block in finish(reader)]
     assert all(ids)
     assert len(set(ids)) == 2
@@ -83,15 +83,19 @@ def test_calls_without_ids_get_different_ones() -> None:
 
 def test_a_fragment_with_nothing_to_tell_it_by_goes_on_with_the_last_call() -> None:
     reader = CompletionsReader(MODEL)
-    reader.feed("message", chunk(tool_calls=[{"id": "a", "function": {"name": "t", "arguments": '{"x":'}}]))
-    reader.feed("message", chunk(tool_calls=[{"function": {"arguments": "1}"}}]))
+    list(
+        reader.feed(
+            "message", chunk(tool_calls=[{"id": "a", "function": {"name": "t", "arguments": '{"x":'}}])
+        )
+    )
+    list(reader.feed("message", chunk(tool_calls=[{"function": {"arguments": "1}"}}])))
     assert finish(reader) == [{"type": "toolCall", "id": "a", "name": "t", "arguments": {"x": 1}}]
 
 
 def test_a_message_cut_inside_a_call_never_shows_arguments_that_could_run_in_its_final_form() -> None:
     reader = CompletionsReader(MODEL)
     call = {"index": 0, "id": "a", "function": {"name": "bash", "arguments": '{"command": "rm -r /tmp'}}
-    reader.feed("message", chunk(tool_calls=[call]))
+    list(reader.feed("message", chunk(tool_calls=[call])))
     (block,) = finish(reader, "length")
     assert block["arguments"] == {}
     assert block["argumentsError"].endswith('{"command": "rm -r /tmp')
