@@ -98,6 +98,11 @@ class Answer:
             pass
         return self._reader.draft.message
 
+    def is_about(self, message: Message) -> bool:
+        """Whether `message` is this answer, or a cleaned copy of it."""
+        mine = self._reader.draft.message
+        return all(message.get(key) == mine.get(key) for key in ("timestamp", "stopReason", "responseId"))
+
     async def aclose(self) -> None:
         """Give the answer up: the connection is closed, no further event comes."""
         await self._events.aclose()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from checkpoint.jsontypes import Message
 from runner.agent.types import AssistantStream, LlmContext, Model, StreamOptions
 from runner.models.settings import CallOptions, ModelSettings
 
@@ -69,6 +70,15 @@ class ModelCalls:
     def last_failure(self) -> "Failure | None":
         """Why the latest answer failed, once its last event is out; None if it did not."""
         return self._last.failure if self._last is not None else None
+
+    def failure_of(self, message: Message) -> "Failure | None":
+        """What a failed message means: as its adapter knew it, or by its text for one that was restored."""
+        from runner.models.failure import failure_of_message
+
+        last = self._last
+        if last is not None and last.failure is not None and last.is_about(message):
+            return last.failure
+        return failure_of_message(message)
 
     def __call__(self, model: Model, context: LlmContext, options: StreamOptions) -> AssistantStream:
         """An answer under way. Raises `TypeError` for a model that is no `ModelSettings`, which is a

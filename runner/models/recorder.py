@@ -106,13 +106,24 @@ class Recording:
 
 
 def scripted_response(message: Message) -> JsonObject:
-    """A message as the scripted model's language says it (DESIGN 3)."""
-    response: JsonObject = {"content": message["content"], "stopReason": message["stopReason"]}
+    """A message as the scripted model's language says it; what that has no word for (signatures) is left
+    out."""
+    content = [_scripted_block(block) for block in message["content"]]
+    response: JsonObject = {"content": content, "stopReason": message["stopReason"]}
     if message.get("errorMessage") is not None:
         response["errorMessage"] = message["errorMessage"]
     usage = an_object(message.get("usage"))
-    response["usage"] = {"input": usage.get("input", 0), "output": usage.get("output", 0)}
+    counts = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
+    response["usage"] = {name: usage.get(name) or 0 for name in counts}
+    response["usage"]["cost"] = an_object(usage.get("cost")).get("total") or 0
     return response
+
+
+def _scripted_block(block: JsonObject) -> JsonObject:
+    kind = block["type"]
+    if kind == "toolCall":
+        return {"type": kind, "id": block["id"], "name": block["name"], "arguments": block["arguments"]}
+    return {"type": kind, kind: block[kind]}
 
 
 def _cut_off() -> JsonObject:

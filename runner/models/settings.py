@@ -124,8 +124,6 @@ _FIELDS = frozenset(
         "temperature",
         "thinking_level",
         "thinking_budgets",
-        "thinking_levels",
-        "reasoning",
         "context_window",
         "input",
         "cost",
@@ -142,7 +140,9 @@ _RATES = ("input", "output", "cache_read", "cache_write")
 def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
     """The spec's `agent.model` (CONTRACTS: Model), with the secrets among its headers already filled in.
 
-    A model thinks if the spec says so (`reasoning`), or asks for a thinking level. Raises `BadModelSettings`.
+    A model thinks if its compat says so (`reasoning`), or if a thinking level is asked for; compat
+    `thinking_levels` holds the provider's words for levels, null for those the model lacks. Raises
+    `BadModelSettings`.
     """
     unknown = sorted(set(spec) - _FIELDS)
     if unknown:
@@ -154,7 +154,9 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
     if level not in LEVELS:
         raise BadModelSettings(f"model.thinking_level: must be one of {', '.join(LEVELS)}, not {level!r}")
     _check_levels(spec)
-    timeouts: dict[str, float] = spec.get("timeouts") or {}
+    compat = dict(spec.get("compat") or {})
+    given: dict[str, float | None] = spec.get("timeouts") or {}
+    timeouts = {name: seconds for name, seconds in given.items() if seconds is not None}
     unknown = sorted(set(timeouts) - {"connect_s", "first_byte_s", "between_events_s", "total_s"})
     if unknown:
         raise BadModelSettings(f"model.timeouts: unknown field {unknown[0]!r}")
@@ -166,13 +168,13 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
         headers=dict(spec.get("headers") or {}),
         max_tokens=spec.get("max_tokens"),
         temperature=spec.get("temperature"),
-        reasoning=bool(spec.get("reasoning", level != "off")),
-        thinking_levels=dict(spec.get("thinking_levels") or {}),
+        reasoning=bool(compat.pop("reasoning", level != "off")),
+        thinking_levels=dict(compat.pop("thinking_levels", None) or {}),
         thinking_budgets=dict(spec.get("thinking_budgets") or {}),
         context_window=spec.get("context_window"),
         input=tuple(spec.get("input") or ("text",)),
         prices=prices_from_spec(spec["cost"]) if spec.get("cost") else None,
-        compat=dict(spec.get("compat") or {}),
+        compat=compat,
         timeouts=Timeouts(**timeouts),
     )
 
@@ -191,8 +193,13 @@ def prices_from_spec(cost: Mapping[str, Any]) -> Prices:
 
 
 def _check_levels(spec: Mapping[str, Any]) -> None:
-    for name in ("thinking_budgets", "thinking_levels"):
-        unknown = sorted(set(spec.get(name) or {}) - set(LEVELS))
+    compat: Mapping[str, Any] = spec.get("compat") or {}
+    given: dict[str, Mapping[str, Any] | None] = {
+        "thinking_budgets": spec.get("thinking_budgets"),
+        "compat.thinking_levels": compat.get("thinking_levels"),
+    }
+    for name, levels in given.items():
+        unknown = sorted(set(levels or {}) - set(LEVELS))
         if unknown:
             raise BadModelSettings(f"model.{name}: {unknown[0]!r} is no thinking level")
 

@@ -9,7 +9,7 @@ from runner.agent.types import AgentTool
 from runner.models.shapes import an_object, is_list, is_object
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ConstrainedTool(AgentTool):
     """A tool whose arguments the provider should force into a schema or a grammar, where it can.
 

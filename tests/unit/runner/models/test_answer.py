@@ -169,6 +169,18 @@ async def test_an_error_status_maps_to_its_reason(
     assert text.startswith(str(status))
 
 
+async def test_a_failure_is_found_again_by_its_message_and_an_old_one_by_its_text(harness: Harness) -> None:
+    with ModelServer([{"status": 429, "headers": {"retry-after": "17"}}]) as server:
+        calls = harness.calls()
+        message = await harness.ask(calls, anthropic_model(server.base_url)).result()
+    found = calls.failure_of({**message})
+    assert found is not None
+    assert found.retry_after_s == 17
+    old = calls.failure_of({"stopReason": "error", "errorMessage": "401 no", "timestamp": 1})
+    assert old is not None
+    assert not old.retryable
+
+
 async def test_a_rate_limit_tells_how_long_to_wait(harness: Harness) -> None:
     with ModelServer([{"status": 429, "headers": {"retry-after": "17"}}]) as server:
         failure, _ = await failure_of(harness, server)

@@ -188,6 +188,7 @@ def test_a_spec_becomes_settings() -> None:
         "cost": {"input": 3, "output": 15, "tiers": [{"input_tokens_above": 9, "input": 6}]},
         "timeouts": {"connect_s": 1},
         "max_retries": 2,
+        "compat": {"reasoning": True, "thinking_levels": {"off": None}, "force_adaptive_thinking": True},
     }
     model = settings_from_spec(spec)
     assert (model.base_url, model.reasoning, model.timeouts.connect_s) == (
@@ -195,6 +196,11 @@ def test_a_spec_becomes_settings() -> None:
         True,
         1,
     )
+    assert (dict(model.thinking_levels), dict(model.compat)) == (
+        {"off": None},
+        {"force_adaptive_thinking": True},
+    )
+    assert unknown_compat(model) == []
     assert model.prices == Prices(3, 15, 0, 0, tiers=(PriceTier(9, 6, 0, 0, 0),))
 
 

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.models.calls import ModelCalls
-from runner.models.recorder import Recorder
+from runner.models.recorder import Recorder, scripted_response
 from tests.fakes.model_server import ModelServer
 from tests.unit.runner.models.conftest import KEY, Harness, anthropic_model, started_text, text_answer
 
@@ -45,13 +46,34 @@ async def test_a_run_is_recorded_as_a_script_of_its_answers(harness: Harness, tm
     assert first == {
         "content": [{"type": "text", "text": "Hello"}],
         "stopReason": "stop",
-        "usage": {"input": 10, "output": 5},
+        "usage": {
+            "input": 10,
+            "output": 5,
+            "cacheRead": 0,
+            "cacheWrite": 0,
+            "totalTokens": 15,
+            "cost": pytest.approx((10 * 3 + 5 * 15) / 1e6),
+        },
     }
     assert (second["stopReason"], second["content"]) == ("error", [{"type": "text", "text": "half"}])
     assert second["errorMessage"]
     request = json.loads((tmp_path / "0001.request.json").read_text())
     assert request["body"]["model"] == "claude"
     assert (tmp_path / "0001.response.sse").read_text() == text_answer("Hel", "lo")
+
+
+async def test_what_a_script_has_no_word_for_is_left_out(anyio_backend: str) -> None:
+    message: dict[str, Any] = {
+        "content": [
+            {"type": "thinking", "thinking": "why", "thinkingSignature": "S"},
+            {"type": "toolCall", "id": "c", "name": "t", "arguments": {}, "argumentsError": "cut"},
+        ],
+        "stopReason": "toolUse",
+    }
+    assert scripted_response(message)["content"] == [
+        {"type": "thinking", "thinking": "why"},
+        {"type": "toolCall", "id": "c", "name": "t", "arguments": {}},
+    ]
 
 
 async def test_no_recorded_file_holds_a_secret(harness: Harness, tmp_path: Path) -> None:
