@@ -41,6 +41,8 @@ async def run_corpus(directory: Path, *, only: str = "") -> dict[str, Verdict]:
                 found[name] = Verdict(differences, rule_for(case, got) if differences else None)
             except TimeoutError:
                 found[name] = Verdict(["did not end"])
+            except Exception as error:  # noqa: BLE001 - a case that breaks the run is a failed case
+                found[name] = Verdict([f"broke off: {error!r}"])
 
     cases = {name: case for name, case in read_cases(directory).items() if only in name}
     timed = {name for name, case in cases.items() if "afterMs" in (case.get("abort") or {})}
