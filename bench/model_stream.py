@@ -29,7 +29,8 @@ def microseconds(api: str) -> tuple[float, float]:
 
 
 async def _ours(api: str) -> float:
-    transport = HttpTransport(lambda: httpx.AsyncClient(transport=_Memory(_pieces(api))))
+    memory = _Memory(_pieces(api))
+    transport = HttpTransport(lambda: httpx.AsyncClient(transport=memory))
     calls = ModelCalls(Surroundings(transport), keys={"p": "key-key-key"})
     model = ModelSettings(id="m", provider="p", api=api, base_url="http://model")
     context = LlmContext("", [{"role": "user", "content": "Hi"}])
