@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from checkpoint.text import clean_json
 from runner.errors import Refused, UsageError
-from runner.spec import ModelSpec, Spec
+from runner.spec import Spec
 
 MAX_SPEC_BYTES = 16 * 1024 * 1024
 ENV_SPEC = "PIPELINE_SPEC"
@@ -35,14 +35,15 @@ class Launch:
 
 def load_launch(argument: str | None, environ: Mapping[str, str], stdin: Any = None) -> Launch:
     """Read and validate the spec. `argument` is a path, `-` (stdin) or None (the environment)."""
-    text, origin, spec_file = _read(argument, environ, sys.stdin.buffer if stdin is None else stdin)
+    text, origin, spec_file = _read(argument, environ, stdin)
     base = spec_file.absolute().parent if spec_file is not None else Path.cwd()
     return Launch(parse_spec(text, origin), base, spec_file)
 
 
 def _read(argument: str | None, environ: Mapping[str, str], stdin: Any) -> tuple[bytes, str, Path | None]:
     if argument == "-":
-        return stdin.read(MAX_SPEC_BYTES + 1), "standard input", None
+        source = sys.stdin.buffer if stdin is None else stdin
+        return source.read(MAX_SPEC_BYTES + 1), "standard input", None
     if argument is None and ENV_SPEC in environ:
         return environ[ENV_SPEC].encode("utf-8", "surrogateescape"), f"${ENV_SPEC}", None
     path = argument if argument is not None else environ.get(ENV_SPEC_FILE)
@@ -167,13 +168,6 @@ def not_available(spec: Spec) -> list[str]:
     def refuse(place: str, instead: str) -> None:
         found.append(f"{place}: not available yet: {instead}")
 
-    def refuse_model(place: str, model: ModelSpec) -> None:
-        if model.api != "scripted":
-            refuse(f"{place}.api", f'{model.api} comes with a later release; use "scripted"')
-
-    refuse_model("agent.model", spec.agent.model)
-    if spec.agent.fallback_models:
-        refuse("agent.fallback_models", "leave it empty")
     if spec.agent.mcp:
         refuse("agent.mcp", "leave it empty")
     if spec.server is not None and spec.server.heartbeat_path is not None:
