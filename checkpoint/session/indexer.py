@@ -118,18 +118,22 @@ class SessionIndexer:
         find, decode, view = chunk.find, FAST_DECODER.decode, memoryview(chunk)
         heads, offsets, lengths, lines = self._heads, self._offsets, self._lengths, self._lines
         base, number = self._offset - start, self._line
-        trusted = not self._strict or chunk.isascii() or _is_utf8(view[start:stop])
-        fast = trusted and self._header is not None
+        trusted = not self._strict or chunk.isascii()
         while start < stop:
             end = find(b"\n", start)
             number += 1
+            line: bytes | memoryview = view[start:end]
+            fast = self._header is not None
+            if fast and not trusted:
+                # Line by line: one line beyond ASCII does not make the whole piece be decoded.
+                line = chunk[start:end]
+                fast = line.isascii() or _is_utf8(line)
             try:
-                head = decode(view[start:end]) if fast else None
+                head = decode(line) if fast else None
             except (msgspec.DecodeError, RecursionError):
                 head = None
             if head is None or head.type == "session":
-                self._read_line(bytes(view[start:end]), base + start, number)
-                fast = trusted and self._header is not None
+                self._read_line(bytes(line), base + start, number)
             else:
                 heads.append(head)
                 offsets.append(base + start)
