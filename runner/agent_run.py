@@ -3,9 +3,11 @@
 Listeners stand in this order: the session log first, so that nothing is counted or announced that is not stored.
 """
 
+import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from checkpoint.manifest import Counters, PendingQuestion
 from checkpoint.session.errors import SessionLogBroken
@@ -19,6 +21,7 @@ from runner.cleaning import clean_stream, clean_tool
 from runner.interruption import InterruptionAdapter
 from runner.parts import Parts
 from runner.question_gate import Asker, QuestionGate
+from runner.retrying import Retry, RetryingAgent
 from runner.session import OpenSession
 from runner.settled import RunParts, StartByContinuing, StartWithPrompt, run_agent_until_settled
 from runner.start import REPLY_ENTRY, Begin, CannotBegin, plan_start
@@ -26,8 +29,11 @@ from runner.stop import StopPolicy
 from runner.tools.ask_user import asking_tools
 from runner.tools.registry import ToolSetupError, load_own_tools
 from runner.usage import UsageTotals
-from settlement.outcome import BeforeRunFailure, Outcome
+from settlement.outcome import BeforeRunFailure, ModelFailure, Outcome
 from settlement.settle import AskUser, Settlement
+
+if TYPE_CHECKING:
+    from runner.models.failure import Failure
 
 
 @dataclass(slots=True)
@@ -86,11 +92,13 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         requested=lambda: parts.stop.reason,
         interrupted=lambda: interruption.interruption is not None,
     )
+    models = tuple(replace(choice, stream=clean_stream(choice.stream)) for choice in parts.models)
+    first = models[0]
     agent = Agent(
-        stream_fn=clean_stream(parts.model.stream),
+        stream_fn=first.stream,
         system_prompt=spec.system_prompt if spec.system_prompt is not None else session.system_prompt or "",
-        model=parts.model.name,
-        thinking_level=spec.model.thinking_level,
+        model=first.name,
+        thinking_level=first.thinking_level,
         messages=session.messages,
         tools=[clean_tool(tool) for tool in (*asking_tools(gate), *own_tools)],
         convert_to_llm=IncrementalConversion(convert_to_llm),
@@ -100,9 +108,16 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
     agent.subscribe(persist(parts, session, run))
     if parts.events is not None:
         agent.subscribe(announce(parts))
+    retrying = RetryingAgent(
+        agent,
+        models,
+        time_left=parts.time_left,
+        on_retry=lambda retry: note_retry(parts, session, retry),
+        jitter=random.random,
+    )
     start = StartByContinuing() if begin.prompt is None else StartWithPrompt((begin.prompt,))
     return await run_agent_until_settled(
-        agent,
+        retrying,
         start,
         RunParts(
             policy=policy,
@@ -110,7 +125,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
             gate=gate,
             log=session.log,
             requests=parts.stop,
-            classify=parts.model.classify,
+            classify=lambda message: model_failure(retrying.model.failure_of(message)),
             end_wait_s=lambda: parts.timebox.remaining("agent", parts.spec.limits.grace_s),
         ),
     )
@@ -122,14 +137,36 @@ def clean_begin(begin: Begin) -> Begin:
 
 def append_settings(parts: Parts, session: OpenSession, begin: Begin) -> None:
     """What Pi writes before a run: model and thinking level where they change; and which call a reply answers."""
-    spec, name = parts.spec.agent.model, parts.model.name
-    model = {"provider": name.provider, "modelId": name.id}
+    first = parts.models[0]
+    model = {"provider": first.name.provider, "modelId": first.name.id}
     if session.model != model:
-        session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
-    if session.thinking_level != spec.thinking_level or not session.kept.entries:
-        session.log.append("thinking_level_change", {"thinkingLevel": spec.thinking_level})
+        session.log.append("model_change", model)
+    if session.thinking_level != first.thinking_level or not session.kept.entries:
+        session.log.append("thinking_level_change", {"thinkingLevel": first.thinking_level})
     if begin.reply_to is not None:
         session.log.append_custom(REPLY_ENTRY, {"tool_call_id": begin.reply_to, "pipeline_id": parts.spec.pipeline_id})
+
+
+def note_retry(parts: Parts, session: OpenSession, retry: Retry) -> None:
+    """A retry goes into the process's log; another model also into the session, as a person's change of model would."""
+    from runner.models.retry import NextModel
+
+    verdict, name = retry.verdict, retry.next_model.name
+    parts.log.warning(
+        "model_retry",
+        reason=retry.failure.reason,
+        error=retry.failure.message[:500],
+        verdict=type(verdict).__name__,
+        delay_s=round(getattr(verdict, "delay_s", 0.0), 3),
+        next_model=f"{name.provider}/{name.id}",
+    )
+    if isinstance(verdict, NextModel):
+        session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
+
+
+def model_failure(failure: "Failure | None") -> ModelFailure | None:
+    """The adapters' word for a failure, in the settlement's words."""
+    return None if failure is None else ModelFailure(failure.reason, failure.message, failure.retryable)
 
 
 def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[AgentEvent, AbortSignal | None], None]:
@@ -145,7 +182,8 @@ def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[Agen
                 elif message.get("role") == "user":
                     run.input_appended = True
             case TurnEnd():
-                run.usage.turns += 1
+                if event.message.get("stopReason") not in ("error", "aborted"):
+                    run.usage.turns += 1
                 if parts.fsync_turns:
                     session.log.fsync()
             case _:

@@ -12,6 +12,7 @@ import checkpoint
 import runner
 import settlement
 from runner.launch import Launch, not_available
+from runner.model_wiring import model_problems
 from runner.secrets import Secrets, missing_secrets
 from runner.spec import ManifestRestore
 from runner.tools.registry import tool_name_problems
@@ -28,7 +29,7 @@ def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> l
     problems += _callback_secret_problems(secrets)
     problems += tool_name_problems(spec.agent.tools or ())
     problems += _ask_tool_problems(launch)
-    problems += _script_problems(launch)
+    problems += _model_problems(launch, secrets, secrets_folder)
     problems += _store_problems(launch)
     problems += _restore_problems(launch)
     problems += overlap_problems(launch.path(spec.workspace), protected_places(launch, secrets_folder))
@@ -58,17 +59,21 @@ def _ask_tool_problems(launch: Launch) -> list[str]:
     ]
 
 
-def _script_problems(launch: Launch) -> list[str]:
+def _model_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> list[str]:
     from runner.models.scripted import ScriptInvalid, load_script
 
-    script = launch.spec.agent.model.script
-    if script is None:
-        return []
-    try:
-        load_script(launch.path(script))
-    except ScriptInvalid as error:
-        return [f"agent.model.script: {error}"]
-    return []
+    agent = launch.spec.agent
+    places = [("agent.model", agent.model)]
+    places += [(f"agent.fallback_models[{index}]", model) for index, model in enumerate(agent.fallback_models)]
+    problems: list[str] = []
+    for place, model in places:
+        problems += model_problems(place, model, secrets, secrets_folder)
+        if model.script is not None:
+            try:
+                load_script(launch.path(model.script))
+            except ScriptInvalid as error:
+                problems.append(f"{place}.script: {error}")
+    return list(dict.fromkeys(problems))
 
 
 def _store_problems(launch: Launch) -> list[str]:

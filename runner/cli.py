@@ -41,6 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="sync the session log at the freeze (default) or each turn",
     )
 
+    run.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="keep each model request and its answer here, secrets removed; DIR/script.json plays the run again",
+    )
+
     check = commands.add_parser("check", help="find what would be refused, without side effects")
     _spec_argument(check)
     _secrets_argument(check)
@@ -101,15 +108,10 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
     if options.command == "run":
-        from runner.process import run_process
+        from runner.process import RunOptions, run_process
 
-        return run_process(
-            options.spec,
-            secrets_folder=options.secrets_dir,
-            events=options.events,
-            fsync=options.fsync,
-            stop=stop,
-        )
+        chosen = RunOptions(options.secrets_dir, options.events, options.fsync, options.record)
+        return run_process(options.spec, chosen, stop)
     stop.release()
     try:
         exit_code = _other_command(options)

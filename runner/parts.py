@@ -4,27 +4,26 @@ Holds no decisions. Its methods bound every call by the phase's time and put err
 process's words.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from checkpoint.errors import DamagedRecord, StoreError
 from checkpoint.head_writer import HeadWriter
-from checkpoint.jsontypes import Message
 from checkpoint.plain_source import OtherStore
 from checkpoint.store.port import ObjectStore
-from runner.agent.types import Model, StreamFn
 from runner.errors import InfrastructureError, Refused, RunnerError, StoppedBeforeCommit
 from runner.grace import Phase
 from runner.logs import Logger
 from runner.question_gate import QuestionSender
+from runner.retrying import ModelChoice
 from runner.signals import StopLatch
 from runner.spec import Spec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
 from settlement.delivery import Delivery
-from settlement.outcome import ModelFailure
 
 T = TypeVar("T")
 
@@ -32,15 +31,6 @@ SMALL_CALL_S = 60.0
 """One read or conditional write of a small object, retries of the adapter included."""
 BULK_S = 1800.0
 """Restoring, or uploading, a whole session."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelParts:
-    """The main agent's model: its names, how it is asked, and what a failed answer of it means."""
-
-    name: Model
-    stream: StreamFn
-    classify: Callable[[Message], ModelFailure | None]
 
 
 class Courier(Protocol):
@@ -67,7 +57,12 @@ class Parts:
     """Private to this process; holds the session log."""
     workspace: Path
     ask_tools: frozenset[str]
-    model: ModelParts
+    models: tuple[ModelChoice, ...]
+    """The main agent's model, then its fallbacks."""
+    close_models: Callable[[], Awaitable[None]]
+    """Gives their connections back."""
+    ends: float
+    """The monotonic time at which the agent's time is over: the deadline less the grace."""
     question_sender: QuestionSender | None
     courier: Courier
     started_at: str
@@ -76,6 +71,10 @@ class Parts:
     committed: bool = False
     """The terminal record is stored."""
     warnings: list[str] = field(default_factory=list[str])
+
+    def time_left(self) -> float:
+        """Seconds that the agent still has."""
+        return self.timebox.remaining("agent", max(0.0, self.ends - time.monotonic()))
 
     async def store_call(self, phase: Phase, bound_s: float, function: Callable[[], T]) -> T:
         """A blocking call to the store within the phase's time. Raises RunnerError for whatever keeps it from ending

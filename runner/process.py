@@ -4,6 +4,7 @@ Everything that can be refused is refused here, before any side effect; what hap
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -12,9 +13,9 @@ import tempfile
 import time
 import traceback
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
@@ -28,15 +29,28 @@ from runner.stdout import FLUSH_S, STOPPED_FLUSH_S, JsonLines, take_standard_out
 if TYPE_CHECKING:
     from runner.parts import Parts
 
+CLOSE_S = 1.0
+"""For giving connections to models back."""
 KEEPS_THE_LOG = (Exit.DEFECT, Exit.INFRASTRUCTURE, Exit.STOPPED)
 """Ends after which the local session log may hold what the store does not."""
 
 
-def run_process(argument: str | None, *, secrets_folder: Path, events: bool, fsync: str, stop: StopLatch) -> int:
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The command line's options of `runner run`."""
+
+    secrets_folder: Path
+    events: bool = False
+    fsync: Literal["freeze", "turn"] = "freeze"
+    record: Path | None = None
+    """Where requests to models and their answers are kept."""
+
+
+def run_process(argument: str | None, options: RunOptions, stop: StopLatch) -> int:
     """Run one pipeline. Always writes the `settled` line, whatever happens."""
     lines = JsonLines(take_standard_output())
     try:
-        ending = _run(argument, secrets_folder, lines if events else None, fsync, stop)
+        ending = _run(argument, options, lines if options.events else None, stop)
     except RunnerError as error:
         ending = Ending.of(error)
     except BaseException as error:  # noqa: BLE001 - the last line must be written, whatever the defect
@@ -95,11 +109,13 @@ def _refuse_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> 
         raise Refused("launch_refused", problems)
 
 
-def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, fsync: str, stop: StopLatch) -> Ending:
+def _run(argument: str | None, options: RunOptions, events: JsonLines | None, stop: StopLatch) -> Ending:
     began = time.monotonic()
     with stop.interrupting():
-        launch, secrets = _load(argument, secrets_folder)
-        _refuse_problems(launch, secrets, secrets_folder)
+        launch, secrets = _load(argument, options.secrets_folder)
+        _refuse_problems(launch, secrets, options.secrets_folder)
+        if options.record is not None and launch.spec.agent.model.api == "scripted":
+            raise Refused("launch_refused", ["--record: a scripted model sends no requests to record: leave it out"])
     from runner.check import RUN_FOLDER_PREFIX
     from runner.logs import configure_logs
     from runner.wiring import build_parts
@@ -124,9 +140,19 @@ def _run(argument: str | None, secrets_folder: Path, events: JsonLines | None, f
         ) from None
     keep = False
     try:
-        parts = build_parts(launch, secrets, folder, stop=stop, log=log, events=events, fsync_turns=fsync == "turn")
+        parts = build_parts(
+            launch,
+            secrets,
+            folder,
+            stop=stop,
+            log=log,
+            events=events,
+            fsync_turns=options.fsync == "turn",
+            record=options.record,
+            began=began,
+        )
         try:
-            ending = _in_a_loop(_pipeline(parts, began))
+            ending = _in_a_loop(_pipeline(parts))
         except RunnerError as error:
             ending = Ending.of(error)
         except Exception as error:
@@ -152,18 +178,18 @@ def _in_a_loop(pipeline: Coroutine[Any, Any, Ending]) -> Ending:
         loop.run_until_complete(asyncio.sleep(0))
 
 
-async def _pipeline(parts: "Parts", began: float) -> Ending:
+async def _pipeline(parts: "Parts") -> Ending:
     from runner.pipeline import run_pipeline
 
     loop = asyncio.get_running_loop()
-    limits = parts.spec.limits
     parts.stop.join_loop(loop)
-    left = limits.deadline_s - limits.grace_s - (time.monotonic() - began)
-    deadline = loop.call_later(max(0.0, left), parts.stop.request, "deadline_exceeded")
+    deadline = loop.call_later(max(0.0, parts.ends - time.monotonic()), parts.stop.request, "deadline_exceeded")
     try:
         return await run_pipeline(parts)
     finally:
         deadline.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(parts.close_models(), CLOSE_S)
 
 
 def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:

@@ -47,6 +47,10 @@ class SettlingAgent(Protocol):
     def follow_up_queue(self) -> tuple[Message, ...]: ...
     @property
     def in_flight(self) -> set[asyncio.Task[Any]]: ...
+    @property
+    def failure(self) -> Exception | None:
+        """What ended the run instead of its model."""
+        ...
 
 
 class LogState(Protocol):
@@ -208,7 +212,7 @@ def _read(agent: SettlingAgent, start: Start, parts: RunParts, ended: _Ended, *,
         prompt_raised=ended.raised,
         last_assistant=None if last is None else _last_assistant(last),
         terminating_texts=watch.terminating_texts,
-        model_failure=_model_failure(last, parts.classify),
+        model_failure=_model_failure(agent, last, parts.classify),
         appended=appended,
         input_taken=_input_taken(start, parts),
         undelivered=(
@@ -229,19 +233,13 @@ def _last_assistant(message: Message) -> LastAssistant:
     return LastAssistant(str(message.get("stopReason")), message_text(message), has_tool_calls(message))
 
 
-def _model_failure(message: Message | None, classify: Callable[[Message], ModelFailure | None]) -> ModelFailure | None:
-    if message is None or message.get("stopReason") != "error" or _reports_an_exception(message):
+def _model_failure(
+    agent: SettlingAgent, message: Message | None, classify: Callable[[Message], ModelFailure | None]
+) -> ModelFailure | None:
+    """None for a good message, and for a failure message that the agent made of what a hook or a listener raised."""
+    if message is None or message.get("stopReason") != "error" or agent.failure is not None:
         return None
     return classify(message)
-
-
-def _reports_an_exception(message: Message) -> bool:
-    """Whether the agent itself made this failure message, for what a hook, a listener or a stream function
-    raised.
-
-    It has exactly one, empty text block; a model's failure has what had arrived, or no content.
-    """
-    return message.get("content") == [{"type": "text", "text": ""}]
 
 
 def _input_taken(start: Start, parts: RunParts) -> bool:

@@ -1,32 +1,30 @@
 """Builds the real parts of one process from its launch. Decides nothing; touches neither store nor network."""
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from checkpoint.head_writer import HeadWriter
-from checkpoint.jsontypes import Message
 from checkpoint.keys import head_key
 from checkpoint.store.conditions import prove_conditions
 from checkpoint.store.file_store import FileStore
 from checkpoint.store.opening import open_store
 from checkpoint.store.s3_client import S3Credentials
 from checkpoint.store.s3_store import S3Store
-from runner.agent.types import ModelName
 from runner.interruption import ASK_TOOLS
 from runner.launch import Launch
 from runner.logs import Logger
-from runner.models.scripted import ScriptedModel, load_script
-from runner.parts import ModelParts, Parts
+from runner.model_wiring import build_models
+from runner.parts import Parts
 from runner.question_gate import QuestionSender
 from runner.secrets import Secrets
 from runner.signals import StopLatch
-from runner.spec import ModelSpec, StoreSpec
+from runner.spec import StoreSpec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
 from settlement.delivery import Delivery, Try, deliver
-from settlement.outcome import ModelFailure
 from settlement.signing import CallbackSecrets
 from settlement.wire import time_text
 
@@ -49,20 +47,6 @@ def store_opener(settings: StoreSpec, base: Path, secrets: Secrets) -> Callable[
         )
 
     return open_address
-
-
-def build_model(spec: ModelSpec, launch: Launch) -> ModelParts:
-    """The main agent's model."""
-    assert spec.script is not None, "the launch was checked"
-    name = ModelName(spec.id or "scripted-model", spec.provider or "scripted", "scripted")
-    model = ScriptedModel(load_script(launch.path(spec.script)))
-    return ModelParts(name, model.stream_fn, classify_scripted)
-
-
-def classify_scripted(message: Message) -> ModelFailure | None:
-    """A scripted error stands for a provider that is down."""
-    text = message.get("errorMessage")
-    return ModelFailure("model_unavailable", str(text or "the script ended the answer in an error"), retryable=True)
 
 
 class HttpCourier:
@@ -99,6 +83,8 @@ def build_parts(
     log: Logger,
     events: JsonLines | None,
     fsync_turns: bool,
+    record: Path | None,
+    began: float,
 ) -> Parts:
     """Everything the pipeline needs. The launch has been checked."""
     spec = launch.spec
@@ -106,6 +92,8 @@ def build_parts(
     store = open_address(spec.store.uri)
     if isinstance(store, S3Store):
         store.start_loading()
+    models = build_models(spec, secrets, launch.path, record)
+    threading.Thread(target=models.preload, daemon=True, name="preload").start()
     timebox = Timebox(stop, spec.limits.grace_s)
     return Parts(
         spec=spec,
@@ -120,8 +108,10 @@ def build_parts(
         folder=folder,
         workspace=launch.path(spec.workspace),
         ask_tools=ASK_TOOLS | frozenset(spec.agent.ask_tools),
-        model=build_model(spec.agent.model, launch),
-        question_sender=_question_sender(launch, secrets, timebox),
+        models=models.choices,
+        close_models=models.close,
+        ends=began + spec.limits.deadline_s - spec.limits.grace_s,
+        question_sender=_question_sender(launch, secrets, timebox, began + spec.limits.deadline_s),
         courier=HttpCourier(_callback_secrets(secrets), log, spec.traceparent),
         started_at=time_text(datetime.now(UTC)),
         events=events,
@@ -134,13 +124,13 @@ def _callback_secrets(secrets: Secrets) -> CallbackSecrets | None:
     return None if text is None else CallbackSecrets.parse(text)
 
 
-def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox) -> QuestionSender | None:
+def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox, ends: float) -> QuestionSender | None:
+    """`ends`: the monotonic time of the deadline; nothing is tried beyond it."""
     server, signing = launch.spec.server, _callback_secrets(secrets)
     if server is None or signing is None:
         return None
     from runner.tools.question_http import HttpQuestionSender
 
-    ends = time.monotonic() + launch.spec.limits.deadline_s
     return HttpQuestionSender(
         server.ask_user_url,
         signing,

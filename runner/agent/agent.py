@@ -104,6 +104,8 @@ class Agent:
         """Tool executions under way. Empty after a good run; a failed one may leave some, for the host to
         cancel.
         """
+        self.failure: Exception | None = None
+        """What ended the last run instead of its model: raised by a listener, a hook, the stream function."""
         self._steering = MessageQueue(steering_mode)
         self._follow_ups = MessageQueue(follow_up_mode)
         self._listeners: dict[Listener, None] = {}
@@ -234,9 +236,11 @@ class Agent:
     async def _run(self, loop: Callable[[AbortSignal], Awaitable[object]]) -> None:
         run = self._active = _ActiveRun()
         self.state.run_started()
+        self.failure = None
         try:
             await loop(run.controller.signal)
         except Exception as error:  # noqa: BLE001 - a run's failure is a message, whatever failed
+            self.failure = error
             await self._report_failure(error, aborted=run.controller.signal.aborted)
         finally:
             self.state.run_ended()

@@ -142,9 +142,7 @@ class Answer:
             self.failure = None if reader.ending else transport_failure(error, self._url)
         except _MALFORMED as error:
             # The readers take any event of known shape; what trips them has members of unheard-of types.
-            self.failure = unreadable_stream(
-                f"The model's answer breaks its protocol ({type(error).__name__})"
-            )
+            self.failure = unreadable_stream(f"The model's answer breaks its protocol ({type(error).__name__})")
         finally:
             watch.close()
             if response is not None:
@@ -183,9 +181,7 @@ class Answer:
             self.failure = Failure("context_overflow", text)
         return draft.done()
 
-    def _server_events(
-        self, response: "httpx.Response", watch: Watch
-    ) -> "AsyncGenerator[ServerSentEvent, None]":
+    def _server_events(self, response: "httpx.Response", watch: Watch) -> "AsyncGenerator[ServerSentEvent, None]":
         if self._around.prices is not None and self._model.prices is None:
             self._around.prices.begin()
         chunks = response.aiter_bytes()

@@ -39,9 +39,7 @@ def build(model: ModelSettings, talk: Conversation, options: CallOptions) -> Htt
 
 
 def build_body(model: ModelSettings, talk: Conversation, options: CallOptions) -> JsonObject:
-    system, messages = fold_system(
-        talk.system, talk.messages, keep=flag(model, "supports_mid_convo_system_messages")
-    )
+    system, messages = fold_system(talk.system, talk.messages, keep=flag(model, "supports_mid_convo_system_messages"))
     cache = _cache_control(model, options)
     max_tokens, thinking = _limits(model, talk, options)
     sent = _messages(prepare(messages, model, lambda given, _: anthropic_id(given)), model)
@@ -80,9 +78,7 @@ def _headers(model: ModelSettings, options: CallOptions, body: JsonObject) -> di
         "anthropic-beta": ",".join(betas),
     }
     if "authorization" not in given and key:
-        name, value = (
-            ("authorization", f"Bearer {key}") if key.startswith("sk-ant-oat") else ("x-api-key", key)
-        )
+        name, value = ("authorization", f"Bearer {key}") if key.startswith("sk-ant-oat") else ("x-api-key", key)
         own[name] = value
     if "anthropic-beta" in given:
         given["anthropic-beta"] = ",".join(part.strip() for part in given["anthropic-beta"].split(","))
@@ -124,9 +120,7 @@ def _limits(model: ModelSettings, talk: Conversation, options: CallOptions) -> t
         budget = max(_LEAST_BUDGET, min(budget, limit - _LEAST_BUDGET))
         return limit, {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
     off = model.thinking_levels.get("off", "")
-    return limit, {
-        "thinking": {"type": "disabled"}
-    } if model.reasoning and options.implied and off is not None else {}
+    return limit, {"thinking": {"type": "disabled"}} if model.reasoning and options.implied and off is not None else {}
 
 
 def _effort(model: ModelSettings, level: str) -> str:

@@ -56,9 +56,7 @@ class AnthropicReader:
         except ValueError as error:
             if not named:
                 return []  # a proxy's own line, such as [DONE]
-            raise ModelCallFailed(
-                unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")
-            ) from error
+            raise ModelCallFailed(unreadable_stream(f"Could not parse Anthropic SSE event {event}: {error}")) from error
         if not is_object(item):
             return []
         kind = event if named else item.get("type")
@@ -138,9 +136,7 @@ class AnthropicReader:
             index, event = self.draft.open_text(a_string(block.get("text")))
         elif kind == "thinking":
             signature = a_string(block.get("signature"))
-            index, event = self.draft.open_thinking(
-                a_string(block.get("thinking")), thinkingSignature=signature
-            )
+            index, event = self.draft.open_thinking(a_string(block.get("thinking")), thinkingSignature=signature)
         elif kind == "redacted_thinking":
             index, event = self.draft.open_thinking(
                 _REDACTED, thinkingSignature=a_string(block.get("data")), redacted=True

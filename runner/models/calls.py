@@ -96,8 +96,6 @@ class ModelCalls:
         )
         talk = Conversation(context.system_prompt or "", context.messages, declarations(context.tools))
         recording = self._recorder.begin(model) if self._recorder is not None else None
-        answer = Answer(
-            wire_protocol(model.api), model, talk, call, options.signal, self._surroundings, recording
-        )
+        answer = Answer(wire_protocol(model.api), model, talk, call, options.signal, self._surroundings, recording)
         self._last = answer
         return answer

@@ -19,10 +19,7 @@ _FILLER = "I have processed the tool results."
 def has_tool_history(messages: list[Message]) -> bool:
     return any(
         message["role"] == "toolResult"
-        or (
-            message["role"] == "assistant"
-            and any(block.get("type") == "toolCall" for block in message["content"])
-        )
+        or (message["role"] == "assistant" and any(block.get("type") == "toolCall" for block in message["content"]))
         for message in messages
     )
 

@@ -129,11 +129,7 @@ class CompletionsReader:
     def _detail(self, detail: JsonObject) -> Iterator[StreamEvent]:
         """OpenRouter's reasoning details are replayed as they came: pieces of one detail are put together."""
         last = self._details[-1] if self._details else {}
-        if (
-            last
-            and all(last.get(key) == detail.get(key) for key in ("type", "index"))
-            and "data" not in detail
-        ):
+        if last and all(last.get(key) == detail.get(key) for key in ("type", "index")) and "data" not in detail:
             for name, value in detail.items():
                 if name in ("text", "summary") and isinstance(value, str):
                     last[name] = a_string(last.get(name)) + value
@@ -201,9 +197,7 @@ class CompletionsReader:
     def _reported(self, given: JsonObject) -> float | None:
         """OpenRouter says what a request cost; with the user's own key the provider's bill comes on top."""
         cost = given.get("cost")
-        if not isinstance(cost, int | float) or not is_service(
-            self.draft.model, "openrouter", "openrouter.ai"
-        ):
+        if not isinstance(cost, int | float) or not is_service(self.draft.model, "openrouter", "openrouter.ai"):
             return None
         if given.get("is_byok") is False:
             return float(cost)

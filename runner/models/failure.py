@@ -90,9 +90,7 @@ def http_failure(
     """An answer that is no stream. `message` is what people read, `body` the answer's own text."""
     text = f"{message}\n{body}"
     if says_overflow(message, provider) or says_overflow(body, provider):
-        return Failure(
-            "context_overflow", message, _transient_status(status) or says_transient(text), None, status
-        )
+        return Failure("context_overflow", message, _transient_status(status) or says_transient(text), None, status)
     if says_quota(text) or status == 402:
         return Failure("model_rate_limited", message, False, None, status)
     return Failure(_status_reason(status), message, _transient_status(status), retry_after_s, status)
@@ -131,9 +129,7 @@ def stream_failure(message: str, *codes: Any, provider: str | None = None) -> Fa
 
 def _http_number(code: Any) -> int | None:
     number = int(code) if isinstance(code, str) and code.isdecimal() else code
-    return (
-        number if isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600 else None
-    )
+    return number if isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600 else None
 
 
 def _from_text(message: str) -> Failure:

@@ -96,9 +96,7 @@ def _assistant_turn(message: Message, model: ModelSettings, normalise: Normalise
             turn.open_calls.setdefault(given, []).append(call)
             content.append(call)
         elif kind == "thinking":
-            if same and (
-                block.get("thinkingSignature") or block.get("redacted") or _shown(block, "thinking")
-            ):
+            if same and (block.get("thinkingSignature") or block.get("redacted") or _shown(block, "thinking")):
                 content.append({**block, "thinking": without_surrogates(str(block.get("thinking") or ""))})
         elif kind == "text":
             text = {**block, "text": without_surrogates(str(block.get("text") or ""))}

@@ -61,9 +61,7 @@ def js_json(value: Any) -> str:
     if isinstance(value, float):
         return _js_number(value)
     if is_object(value):
-        members = (
-            f"{json.dumps(str(key), ensure_ascii=False)}:{js_json(item)}" for key, item in value.items()
-        )
+        members = (f"{json.dumps(str(key), ensure_ascii=False)}:{js_json(item)}" for key, item in value.items())
         return "{" + ",".join(members) + "}"
     return "[" + ",".join(js_json(item) for item in value) + "]"
 

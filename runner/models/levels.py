@@ -16,11 +16,7 @@ def supported_levels(model: ModelSettings) -> list[str]:
     return [
         level
         for level in LEVELS
-        if (
-            named.get(level, "") is not None
-            if level not in ("xhigh", "max")
-            else named.get(level) is not None
-        )
+        if (named.get(level, "") is not None if level not in ("xhigh", "max") else named.get(level) is not None)
     ]
 
 

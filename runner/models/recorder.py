@@ -61,9 +61,7 @@ class Recording:
 
     def sent(self, request: HttpRequest) -> None:
         self._secrets = secret_values(request.headers)
-        headers = {
-            name: REMOVED if is_secret_header(name) else value for name, value in request.headers.items()
-        }
+        headers = {name: REMOVED if is_secret_header(name) else value for name, value in request.headers.items()}
         address = request.url.partition("?")[0]
         if "@" in address:
             scheme, _, rest = address.partition("://")

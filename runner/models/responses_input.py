@@ -17,9 +17,7 @@ NO_OUTPUT = "(no tool output)"
 _LONGEST_ITEM_ID = 64
 
 
-def wire_input(
-    messages: list[Message], model: ModelSettings, grammars: Mapping[str, JsonObject]
-) -> list[JsonObject]:
+def wire_input(messages: list[Message], model: ModelSettings, grammars: Mapping[str, JsonObject]) -> list[JsonObject]:
     items: list[JsonObject] = []
     custom_calls: set[str] = set()
     for number, message in enumerate(messages):

@@ -170,9 +170,7 @@ class ResponsesReader:
         """Take the finished item's own content."""
         block = self.draft.content[found.index]
         if found.kind == "message":
-            parts = [
-                a_string(part.get("text") or part.get("refusal")) for part in objects(item.get("content"))
-            ]
+            parts = [a_string(part.get("text") or part.get("refusal")) for part in objects(item.get("content"))]
             self.draft.replace_text(found.index, "".join(parts))
             if item.get("id"):
                 signature: JsonObject = {"v": 1, "id": item["id"]}

@@ -33,9 +33,7 @@ class HttpTransport:
         if self._client is None:
             self._client = self._new_client()
 
-    async def send(
-        self, request: HttpRequest, content: bytes, timeouts: Timeouts, watch: Watch
-    ) -> "httpx.Response":
+    async def send(self, request: HttpRequest, content: bytes, timeouts: Timeouts, watch: Watch) -> "httpx.Response":
         """The answer's head; its body is still to be read. Raises httpx's errors and `Interrupted`."""
         import httpx
 

@@ -42,7 +42,7 @@ class Watch:
         if self._signal is not None and self._signal.aborted:
             raise Interrupted(aborted=True)
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - coroutines run in tasks
+        assert task is not None
         before = task.cancelling()
         self._task, self._why, self._limit_s = task, None, limit_s
         self._due = min(self._loop.time() + limit_s, self._deadline)
@@ -77,9 +77,7 @@ class Watch:
             self._arm()
             return
         total = self._due >= self._deadline
-        self._interrupt(
-            Interrupted(aborted=False, limit_s=self._total_s if total else self._limit_s, total=total)
-        )
+        self._interrupt(Interrupted(aborted=False, limit_s=self._total_s if total else self._limit_s, total=total))
 
     def _abort(self) -> None:
         self._interrupt(Interrupted(aborted=True))

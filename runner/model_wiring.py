@@ -1,0 +1,142 @@
+"""Builds the models of a launch: the scripted one, or real ones over HTTP. Loads nothing that a run does not use."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.jsontypes import Message
+from runner.agent.types import ModelName
+from runner.retrying import ModelChoice
+from runner.secrets import Secrets
+from runner.spec import ModelSpec, SecretRef, Spec
+
+if TYPE_CHECKING:
+    from runner.models.failure import Failure
+    from runner.models.settings import ModelSettings
+
+KEYLESS_PROVIDERS = frozenset({"ollama", "vllm", "llama.cpp", "llamacpp", "lmstudio"})
+"""Servers that people run themselves, commonly without a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    choices: tuple[ModelChoice, ...]
+    preload: Callable[[], None]
+    """Does, on a thread, what the first request would otherwise wait for."""
+    close: Callable[[], Awaitable[None]]
+
+
+def build_models(spec: Spec, secrets: Secrets, path: Callable[[str], Path], record: Path | None) -> Models:
+    """The main agent's model and its fallbacks. The launch has been checked; `path` resolves the spec's paths."""
+    specs = (spec.agent.model, *spec.agent.fallback_models)
+    if all(model.api == "scripted" for model in specs):
+        return Models(tuple(scripted_choice(model, path) for model in specs), _nothing, _closed)
+    return _over_http(specs, spec.session.id, secrets, path, record)
+
+
+def scripted_choice(spec: ModelSpec, path: Callable[[str], Path]) -> ModelChoice:
+    from runner.models.scripted import ScriptedModel, load_script
+
+    assert spec.script is not None, "the launch was checked"
+    name = ModelName(spec.id or "scripted-model", spec.provider or "scripted", "scripted")
+    model = ScriptedModel(load_script(path(spec.script)))
+    return _choice(spec, name, model.stream_fn, _failure_by_text)
+
+
+def _over_http(
+    specs: tuple[ModelSpec, ...],
+    session_id: str,
+    secrets: Secrets,
+    path: Callable[[str], Path],
+    record: Path | None,
+) -> Models:
+    from runner.models.answer import Surroundings
+    from runner.models.calls import ModelCalls
+    from runner.models.pricing import PriceBook
+    from runner.models.recorder import Recorder
+    from runner.models.settings import CallOptions
+    from runner.models.transport import HttpTransport
+
+    transport = HttpTransport()
+    calls = ModelCalls(
+        Surroundings(transport, prices=PriceBook()),
+        options=CallOptions(session_id=session_id),
+        keys=_keys(specs, secrets),
+        recorder=Recorder(record) if record is not None else None,
+    )
+    choices = tuple(
+        scripted_choice(spec, path)
+        if spec.api == "scripted"
+        else _choice(spec, model_settings(spec, secrets), calls, calls.failure_of)
+        for spec in specs
+    )
+    return Models(choices, transport.preload, transport.aclose)
+
+
+def _choice(spec: ModelSpec, name: Any, stream: Any, failure_of: "Callable[[Message], Failure | None]") -> ModelChoice:
+    return ModelChoice(name, stream, failure_of, spec.thinking_level, spec.max_retries, spec.max_retry_delay_s)
+
+
+def _failure_by_text(message: Message) -> "Failure | None":
+    """A scripted error is judged as one of a restored log: by its text."""
+    from runner.models.failure import failure_of_message
+
+    return failure_of_message(message)
+
+
+def _keys(specs: tuple[ModelSpec, ...], secrets: Secrets) -> Mapping[str, str]:
+    found = {spec.provider: secrets.get(f"{spec.provider}_api_key") for spec in specs if spec.provider is not None}
+    return {provider: key for provider, key in found.items() if key is not None}
+
+
+def model_settings(spec: ModelSpec, secrets: Secrets) -> "ModelSettings":
+    """The adapters' settings of a real model, credentials of its headers filled in. Raises BadModelSettings."""
+    from runner.models.settings import settings_from_spec
+
+    fields = spec.model_dump(exclude_none=True, exclude={"headers", "script"})
+    headers = {
+        name: (secrets.get(value.secret) or "") if isinstance(value, SecretRef) else value
+        for name, value in spec.headers.items()
+    }
+    return settings_from_spec({**fields, "headers": headers})
+
+
+def model_problems(place: str, spec: ModelSpec, secrets: Secrets, secrets_folder: Path) -> list[str]:
+    """What is wrong with one model of the spec beyond its shape; for `runner check`."""
+    if spec.api == "scripted":
+        return []
+    from runner.models.calls import unknown_compat
+    from runner.models.settings import BadModelSettings
+    from runner.spec import address_problem
+
+    try:
+        settings = model_settings(spec, secrets)
+    except BadModelSettings as error:
+        return [f"{place}: {error}"]
+    problems = [f"{place}.compat.{name}: unknown flag: remove it" for name in unknown_compat(settings)]
+    if not settings.base_url:
+        problems.append(f"{place}.base_url: must be given: there is no known address of provider {spec.provider!r}")
+    elif (problem := address_problem(settings.base_url, insecure=True)) is not None:
+        problems.append(f"{place}.base_url: {problem}")
+    if _needs_key(spec) and secrets.get(f"{spec.provider}_api_key") is None:
+        name = f"{spec.provider}_api_key"
+        problems.append(
+            f"secret `{name}` is missing: put it in the file {secrets_folder / name} or in the variable {name.upper()}"
+        )
+    return problems
+
+
+def _needs_key(spec: ModelSpec) -> bool:
+    if any(isinstance(value, SecretRef) for value in spec.headers.values()):
+        return False
+    needed = (spec.compat or {}).get("needs_api_key")
+    return spec.provider not in KEYLESS_PROVIDERS if needed is None else bool(needed)
+
+
+def _nothing() -> None:
+    pass
+
+
+async def _closed() -> None:
+    pass
