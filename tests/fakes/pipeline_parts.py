@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import structlog
 from structlog.testing import CapturingLogger
 
+from checkpoint.errors import StoreError, StoreReason
 from checkpoint.head_writer import HeadWriter
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.keys import head_key
@@ -18,13 +20,14 @@ from runner.ending import Ending
 from runner.errors import RunnerError
 from runner.interruption import ASK_TOOLS
 from runner.launch import parse_spec
-from runner.parts import ModelParts, Parts
+from runner.models.failure import Failure
+from runner.parts import Parts
 from runner.pipeline import run_pipeline
 from runner.question_gate import QuestionSender
+from runner.retrying import ModelChoice
 from runner.signals import StopLatch
 from runner.timebox import Timebox
 from settlement.delivery import Delivery
-from settlement.outcome import ModelFailure
 from settlement.verdict import Delivered, FinalVerdict
 from tests.fakes.answers import Answers, answer
 from tests.fakes.memory_store import MemoryStore
@@ -53,8 +56,12 @@ class FakeCourier:
         return [json.loads(body) for _, _, body, _ in self.sent]
 
 
-def unavailable(message: Message) -> ModelFailure | None:
-    return ModelFailure("model_unavailable", str(message.get("errorMessage")), retryable=True)
+def unavailable(message: Message) -> Failure | None:
+    return Failure("model_unavailable", str(message.get("errorMessage")))
+
+
+async def _nothing_to_close() -> None:
+    pass
 
 
 @dataclass
@@ -67,7 +74,7 @@ class Backstage:
     courier: FakeCourier = field(default_factory=FakeCourier)
     stop: StopLatch = field(default_factory=StopLatch)
     sender: QuestionSender | None = None
-    classify: Callable[[Message], ModelFailure | None] = unavailable
+    failure_of: Callable[[Message], Failure | None] = unavailable
     before_request: Callable[[], object] = lambda: None
     logged: CapturingLogger = field(default_factory=CapturingLogger)
     parts: Parts | None = None
@@ -103,7 +110,9 @@ class Backstage:
             folder=folder,
             workspace=self.folder,
             ask_tools=ASK_TOOLS,
-            model=ModelParts(ModelName("scripted-model", "scripted", "scripted"), self._stream(), self.classify),
+            models=(ModelChoice(ModelName("scripted-model", "scripted", "scripted"), self._stream(), self.failure_of),),
+            close_models=_nothing_to_close,
+            ends=time.monotonic() + spec.limits.deadline_s,
             question_sender=self.sender,
             courier=self.courier,
             started_at="2026-01-01T00:00:00.000Z",
@@ -136,3 +145,25 @@ class Backstage:
     @property
     def events(self) -> list[str]:
         return [str(call.kwargs["event"]) for call in self.logged.calls]
+
+
+HEAD = head_key("p1")
+
+
+def failing(
+    where: Callable[[str, str], bool], reason: StoreReason = "unreachable", after: int = 0
+) -> Callable[[str, str], None]:
+    """A hook for the store: calls that match fail, once `after` of them went well."""
+    left = [after]
+
+    def hook(operation: str, key: str) -> None:
+        if where(operation, key):
+            if left[0] == 0:
+                raise StoreError(reason, "The store is down.")
+            left[0] -= 1
+
+    return hook
+
+
+def head_writes(operation: str, key: str) -> bool:
+    return operation == "put_if_match" and key == HEAD

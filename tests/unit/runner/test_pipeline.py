@@ -2,32 +2,24 @@
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from checkpoint.errors import StoreError, StoreReason
-from checkpoint.head import Claimant, Claimed
+from checkpoint.errors import StoreReason
+from checkpoint.head import Claimant
 from checkpoint.head_writer import HeadWriter
-from checkpoint.keys import head_key
-from checkpoint.store.port import PutResult
 from runner.ending import Ending
 from runner.exits import Exit
 from runner.parts import Parts
 from runner.pipeline import run_pipeline
-from settlement.question import question_id
 from settlement.verdict import GaveUp, Refused, Rejected
 from tests.fakes.answers import Answers, Hang, answer, call
-from tests.fakes.memory_store import MemoryStore
-from tests.fakes.pipeline_parts import Backstage, FakeCourier
-from tests.fakes.questions import FakeQuestionSender
+from tests.fakes.pipeline_parts import HEAD, Backstage, FakeCourier, failing, head_writes
 
 pytestmark = pytest.mark.anyio
 
-HEAD = head_key("p1")
 ASKED = answer("", call("call-1", "ask_user", question="Which one?"))
 QUICK = {"limits": {"grace_s": 0.5}}
 
@@ -35,25 +27,6 @@ QUICK = {"limits": {"grace_s": 0.5}}
 @pytest.fixture
 def stage(tmp_path: Path) -> Backstage:
     return Backstage(tmp_path)
-
-
-def failing(
-    where: Callable[[str, str], bool], reason: StoreReason = "unreachable", after: int = 0
-) -> Callable[[str, str], None]:
-    """A hook for the store: calls that match fail, once `after` of them went well."""
-    left = [after]
-
-    def hook(operation: str, key: str) -> None:
-        if where(operation, key):
-            if left[0] == 0:
-                raise StoreError(reason, "The store is down.")
-            left[0] -= 1
-
-    return hook
-
-
-def head_writes(operation: str, key: str) -> bool:
-    return operation == "put_if_match" and key == HEAD
 
 
 # --- the claim ----------------------------------------------------------------------------------------------
@@ -165,7 +138,7 @@ async def test_a_defect_in_the_run_settles_as_internal_with_the_log_as_a_diagnos
         raise ZeroDivisionError("a secret may be in here")
 
     stage.answers = Answers(answer("", stop_reason="error", error="overloaded"))
-    stage.classify = broken
+    stage.failure_of = broken
 
     ending = await stage.run()
 
@@ -204,140 +177,6 @@ async def test_a_deadline_during_the_answer_settles_with_what_had_come(stage: Ba
     assert ending.exit_code == Exit.ACKNOWLEDGED
     assert stage.terminal["settlement"]["reason"] == "deadline_exceeded"
     assert stage.terminal["checkpoint"]["decision"] == "commit"
-
-
-# --- upload and commit --------------------------------------------------------------------------------------
-
-
-async def test_a_failed_upload_is_a_failure_that_withdraws_what_was_asked(stage: Backstage) -> None:
-    stage.answers, stage.sender = Answers(ASKED), FakeQuestionSender()
-    stage.store.before = failing(lambda _operation, key: key.startswith("sessions/"))
-
-    ending = await stage.run()
-
-    assert ending.exit_code == Exit.ACKNOWLEDGED
-    settlement = stage.terminal["settlement"]
-    assert settlement["reason"] == "checkpoint_failed"
-    assert settlement["retryable"]
-    assert "The store is down" in settlement["message"]
-    assert settlement["withdrawn_questions"] == [stage.sender.questions[0].question_id]
-    assert stage.terminal["questions"] == []
-    assert stage.terminal["input_consumed"] is False
-    assert stage.terminal["checkpoint"] == {
-        "decision": "keep_previous",
-        "manifest": None,
-        "digest": None,
-        "parent": None,
-        "entries": 0,
-        "bytes": 0,
-        "leaf_id": None,
-        "resumable": True,
-    }
-
-
-async def test_an_asked_question_is_pending_in_the_manifest(stage: Backstage) -> None:
-    stage.answers, stage.sender = Answers(ASKED), FakeQuestionSender()
-
-    await stage.run()
-
-    manifest = json.loads(stage.store.objects[stage.terminal["checkpoint"]["manifest"]])
-    (pending,) = manifest["pending_questions"]
-    assert pending["tool_call_id"] == "call-1"
-    assert pending["question_id"] == question_id("p1", pending["entry_id"], "call-1")
-    assert manifest["counters"]["turns"] == 1
-
-
-async def test_a_store_that_is_down_at_the_commit_leaves_the_claim_and_calls_nobody(stage: Backstage) -> None:
-    stage.store.before = failing(head_writes)
-
-    ending = await stage.run()
-
-    assert (ending.exit_code, ending.reason) == (Exit.INFRASTRUCTURE, "unreachable")
-    assert stage.courier.sent == []
-    assert stage.head()["state"] == "claimed"
-
-
-async def test_the_same_under_a_signal_is_a_stop_before_the_commit(stage: Backstage) -> None:
-    stage.store.before = failing(head_writes)
-    stage.before_request = lambda: stage.stop.request("cancelled", signal_name="SIGTERM")
-
-    ending = await stage.run()
-
-    assert ending.exit_code == Exit.STOPPED
-    assert ending.message is not None
-    assert "SIGTERM" in ending.message
-    assert stage.courier.sent == []
-
-
-async def test_a_process_that_was_taken_over_is_fenced_at_the_commit_and_calls_nobody(stage: Backstage) -> None:
-    def take_over() -> None:
-        mine = stage.head()
-        successor = Claimant(
-            pipeline_id="p1",
-            session_id="s1",
-            attempt=2,
-            claim_id="successor",
-            claimed_at=mine["claimed_at"],
-            deadline_s=10.0,
-            grace_s=1.0,
-            callback_url=None,
-            restore=None,
-        )
-        assert isinstance(HeadWriter(stage.store, "p1").claim(successor), Claimed)
-
-    stage.before_request = take_over
-    ending = await stage.run()
-
-    assert (ending.exit_code, ending.reason) == (Exit.FENCED, "fenced")
-    assert ending.message is not None
-    assert "attempt 2" in ending.message
-    assert stage.courier.sent == []
-    assert (stage.head()["claim_id"], stage.head()["state"]) == ("successor", "claimed")
-
-
-class RepeatingStore(MemoryStore):
-    """Its client repeats every head write whose answer was lost, and gets the answer to the repetition."""
-
-    def put_if_absent(self, key: str, body: bytes | Path) -> PutResult:
-        first = super().put_if_absent(key, body)
-        return super().put_if_absent(key, body) if key == HEAD else first
-
-    def put_if_match(self, key: str, body: bytes, etag: str) -> PutResult:
-        first = super().put_if_match(key, body, etag)
-        return super().put_if_match(key, body, etag) if key == HEAD else first
-
-
-async def test_a_412_that_our_own_write_caused_is_no_fence_at_claim_commit_and_acknowledgement(
-    stage: Backstage,
-) -> None:
-    stage.store = RepeatingStore()
-
-    ending = await stage.run()
-
-    assert ending.exit_code == Exit.ACKNOWLEDGED
-    assert len(stage.courier.sent) == 1
-    assert stage.head()["state"] == "acknowledged"
-    assert stage.head()["revision"] == 3
-
-
-async def test_an_upload_that_hangs_under_a_signal_is_given_up_and_the_record_still_stored(stage: Backstage) -> None:
-    release = threading.Event()
-
-    def hang(_operation: str, key: str) -> None:
-        if key.startswith("sessions/"):
-            release.wait(10)
-
-    stage.store.before = hang
-    stage.before_request = lambda: stage.stop.request("cancelled", signal_name="SIGTERM")
-
-    try:
-        ending = await asyncio.wait_for(stage.run(**QUICK), 10)
-    finally:
-        release.set()
-
-    assert ending.exit_code == Exit.ACKNOWLEDGED
-    assert stage.terminal["settlement"]["reason"] == "checkpoint_failed"
-    assert stage.terminal["checkpoint"]["decision"] == "keep_previous"
 
 
 # --- callback -----------------------------------------------------------------------------------------------
