@@ -43,7 +43,11 @@ FAILURES = {
     "an answer without text": Case([text("  ")], "empty_answer", "commit"),
     "an answer that was cut": Case([text("Half of", stopReason="length")], "output_truncated", "commit"),
     "a model that fails": Case(
-        [{"stopReason": "error", "errorMessage": "overloaded"}], "model_unavailable", "commit", "overloaded: launch"
+        [{"stopReason": "error", "errorMessage": "overloaded"}],
+        "model_overloaded",
+        "commit",
+        "overloaded: launch",
+        {"agent": {"model": {**OWN_TOOLS["model"], "max_retries": 0}}},
     ),
     "a model without an answer left": Case([ON], "model_unavailable", "commit", "request 2", tools()),
     "a model adapter that raises": Case([{"throw": "crashed"}], "internal", "keep_previous", consumed=False),
@@ -126,7 +130,7 @@ def test_a_limit_keeps_the_finished_turns_and_counts_them(failed: dict[str, tupl
 
 
 def test_a_failed_session_is_continued_without_input_and_its_failed_answer_stays_in_the_log(local_scene: Scene) -> None:
-    broken = {"content": [{"type": "text", "text": "I was going to"}], "stopReason": "error", "errorMessage": "reset"}
+    broken = {"content": [{"type": "text", "text": "I was going to"}], "stopReason": "error", "errorMessage": "401"}
     failed = local_scene.run(local_scene.spec([broken])).terminal
 
     run = local_scene.run(
