@@ -28,9 +28,7 @@ def main() -> int:
         except BenchFailed as failure:
             failures += 1
             print(f"bench {name}: cannot run: {failure}", file=sys.stderr)
-    missed = [
-        f"{figure.figure} ({figure.ratio:.2f}, limit {figure.limit})" for figure in figures if figure.missed
-    ]
+    missed = [f"{figure.figure} ({figure.ratio:.2f}, limit {figure.limit})" for figure in figures if figure.missed]
     print(f"limits missed: {', '.join(missed) or 'none'} (of {len(figures)} figures)", file=sys.stderr)
     return 1 if failures else 0
 

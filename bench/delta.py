@@ -62,9 +62,7 @@ def main(ref: RestorePoint, folder: Path, dest: Path) -> None:
     text = Text(3, ESCAPED)
     while log.size < start + NEW_BYTES:
         output = [{"type": "text", "text": text.take(OUTPUT_BYTES)}]
-        log.append_message(
-            {"role": "toolResult", "toolCallId": "call", "toolName": "bash", "content": output}
-        )
+        log.append_message({"role": "toolResult", "toolCallId": "call", "toolName": "bash", "content": output})
     log.close()
     frozen = freeze(dest, size=log.size, entries=log.entries, leaf_id=log.leaf_id, stored=fetched.stored)
     upload(store, frozen, facts("bench-2"))

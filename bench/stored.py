@@ -35,9 +35,7 @@ def main(store: Path, session: Path) -> None:
         while piece := file.read(PIECE_BYTES):
             indexer.feed(piece)
     index = indexer.finish()
-    frozen = freeze(
-        session, size=index.size, entries=index.entries, leaf_id=index.leaf_id, stored=NOTHING_STORED
-    )
+    frozen = freeze(session, size=index.size, entries=index.entries, leaf_id=index.leaf_id, stored=NOTHING_STORED)
     uploaded = upload(FileStore(store), frozen, facts("bench-1"))
     print(json.dumps({"manifest": uploaded.key, "digest": uploaded.digest}))
 

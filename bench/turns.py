@@ -82,9 +82,7 @@ class CountingModel:
         return Calling(self._asked, last=self._asked == self._turns)
 
 
-async def read(
-    _call_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback
-) -> ToolResult:
+async def read(_call_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
     return text_result("contents of the file")
 
 
