@@ -25,7 +25,6 @@ from runner.parts import Parts
 from runner.pipeline import run_pipeline
 from runner.question_gate import QuestionSender
 from runner.retrying import ModelChoice
-from runner.retrying import ModelChoice
 from runner.signals import StopLatch
 from runner.timebox import Timebox
 from settlement.delivery import Delivery
