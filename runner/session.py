@@ -125,7 +125,11 @@ def _restored(fetched: Fetched, indexer: SessionIndexer, on_damage: OnDamage, as
         system_prompt=context.system_prompt,
         thinking_level=context.thinking_level,
         model=context.model,
-        pending=tuple(question.tool_call_id for question in listed) or tuple(pending_questions(messages, ask_tools)),
+        pending=(
+            tuple(question.tool_call_id for question in listed)
+            if current
+            else tuple(pending_questions(messages, ask_tools))
+        ),
         pending_questions=listed,
         parent=fetched.parent,
         stored=stored,
