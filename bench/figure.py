@@ -78,6 +78,6 @@ def run_module(module: str, *arguments: str, environment: Mapping[str, str] | No
             timeout=CHILD_TIMEOUT_S,
             check=True,
         )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+    except (OSError, subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         raise BenchFailed(f"{module} {' '.join(arguments)}: {error}") from error
     return done.stdout
