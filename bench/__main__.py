@@ -25,7 +25,7 @@ def main() -> int:
             for figure in import_module(f"bench.{name}").figures():
                 print(figure.to_json(), flush=True)
                 figures.append(figure)
-        except BenchFailed as failure:
+        except (BenchFailed, OSError) as failure:
             failures += 1
             print(f"bench {name}: cannot run: {failure}", file=sys.stderr)
     missed = [f"{figure.figure} ({figure.ratio:.2f}, limit {figure.limit})" for figure in figures if figure.missed]
