@@ -9,9 +9,11 @@ import re
 from typing import Any
 
 from checkpoint.jsontypes import JsonObject
+from checkpoint.session.javascript import number_to_text
 from runner.models.json_text import join_surrogates, js_json
 from runner.models.shapes import is_object
 
+_LOG_WRITES_DIGITS = 1e21  # JavaScript turns to exponents here
 _NOT_AN_OBJECT = "Tool arguments must be a JSON object"
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _SCALARS = ("true", "false", "null")
@@ -63,13 +65,19 @@ def loads_event(text: str) -> Any:
 def loads_repaired(text: str) -> Any:
     """JSON, else JSON after `repair`. Raises `ValueError` about the text as it came."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_number)
     except ValueError:
         try:
-            return json.loads(repair(text))
+            return json.loads(repair(text), parse_float=_number)
         except ValueError:
             pass
         raise
+
+
+def _number(text: str) -> float:
+    """1.0 is 1, as the session log writes it: a restored call must give the next request the same bytes."""
+    value = float(text)
+    return int(number_to_text(value)) if value.is_integer() and abs(value) < _LOG_WRITES_DIGITS else value
 
 
 def final_arguments(text: str) -> tuple[JsonObject, str | None]:
@@ -102,7 +110,7 @@ def preview_arguments(text: str) -> JsonObject:
 def _complete(text: str) -> Any:
     """Parse a prefix of JSON: open strings and brackets are closed, an unfinished member is left out."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_number)
     except ValueError:
         pass
     out: list[str] = []
