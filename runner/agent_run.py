@@ -162,6 +162,8 @@ def note_retry(parts: Parts, session: OpenSession, retry: Retry) -> None:
     )
     if isinstance(verdict, NextModel):
         session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
+        if retry.next_model.thinking_level != retry.failed_model.thinking_level:
+            session.log.append("thinking_level_change", {"thinkingLevel": retry.next_model.thinking_level})
 
 
 def model_failure(failure: "Failure | None") -> ModelFailure | None:

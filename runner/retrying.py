@@ -39,6 +39,7 @@ class Retry:
     message: Message
     failure: "Failure"
     verdict: "Verdict"
+    failed_model: ModelChoice
     next_model: ModelChoice
 
 
@@ -114,9 +115,10 @@ class RetryingAgent:
             verdict = self._decide(failure, attempt)
             if isinstance(verdict, GiveUp):
                 return
+            failed_model = self.model
             if isinstance(verdict, NextModel):
                 self._choices.pop(0)
-            self._on_retry(Retry(message, failure, verdict, self.model))
+            self._on_retry(Retry(message, failure, verdict, failed_model, self.model))
             if isinstance(verdict, RetryAfter) and not await self._wait(verdict.delay_s):
                 return
             attempt = attempt + 1 if isinstance(verdict, RetryAfter) else 1
