@@ -3,7 +3,7 @@
 An exchange: `status`, `headers`, `chunks` (`{"text"}` or `{"b64"}`, written one by one, `gapMs` apart), and
 how it ends: `end` absent (properly), "cut" (without the last chunk) or "hang"; `beforeHeaders` "cut" or
 "hang". `requests` holds what arrived; `hung_up` is set when a client closed a connection the server kept
-open.
+open. Waits end when the server is left, so that no thread outlives its test.
 """
 
 import base64
@@ -22,13 +22,19 @@ class ModelServer:
         self.hung_up = threading.Event()
         self._exchanges = exchanges
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
+        self._arrival = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=16)
         self._threads: list[threading.Thread] = []
 
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def wait_for_requests(self, count: int, timeout_s: float = _HANG_LIMIT_S) -> None:
+        """Return once so many requests have arrived."""
+        with self._arrival:
+            there = self._arrival.wait_for(lambda: len(self.requests) >= count, timeout_s)
+        assert there, f"{len(self.requests)} requests came, not {count}"
 
     def __enter__(self) -> "ModelServer":
         self._spawn(self._accept)
@@ -78,11 +84,10 @@ class ModelServer:
             headers[name.strip().lower()] = value.strip()
         raw = stream.read(int(headers.get("content-length", "0")))
         body: Any = json.loads(raw) if raw else None
-        with self._lock:
+        with self._arrival:
             number = len(self.requests)
-            self.requests.append(
-                {"method": start[0], "path": start[1], "headers": headers, "body": body, "raw": raw}
-            )
+            self.requests.append({"method": start[0], "path": start[1], "headers": headers, "body": body, "raw": raw})
+            self._arrival.notify_all()
         return self._exchanges[min(number, len(self._exchanges) - 1)]
 
     def _play(self, connection: socket.socket, exchange: dict[str, Any]) -> None:
