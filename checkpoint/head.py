@@ -249,12 +249,18 @@ def head_of(json: JsonObject) -> Head:
 
 
 def parse_head(data: bytes, address: str) -> Head:
-    """A stored head. Raises `DamagedRecord` naming `address` for anything that is not one."""
+    """A stored head. Raises `DamagedRecord` naming `address` for anything that is not one, or holds a terminal body
+    that is no JSON object.
+    """
     json = parse_record(data, JsonObject, address)
     try:
-        return head_of(json)
+        head = head_of(json)
     except msgspec.ValidationError as error:
         raise DamagedRecord(address, str(error)) from error
+    if head.fields.terminal is not None:
+        # It will be sent and printed as it is, so it must be what every reader of it expects.
+        parse_record(head.fields.terminal.body.encode(), JsonObject, f"the terminal body in {address}")
+    return head
 
 
 def encode_head(head: Head) -> bytes:

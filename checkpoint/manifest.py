@@ -120,6 +120,8 @@ def parse_record(data: bytes, model: type[_Record], address: str) -> _Record:
         return msgspec.json.decode(data, type=model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:  # ValidationError is a DecodeError
         raise DamagedRecord(address, str(error)) from error
+    except RecursionError as error:
+        raise DamagedRecord(address, "it is nested too deeply") from error
 
 
 def digest_of(data: bytes) -> str:

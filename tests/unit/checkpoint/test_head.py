@@ -178,9 +178,17 @@ def test_a_head_reads_back_with_the_fields_nobody_here_knows() -> None:
         encode_head(head(progress=PROGRESS)).replace(b'"entries":8', b'"entries":-8'),
         encode_head(head()).replace(b'"manifest"', b'"mannifest"'),
         b"[" * 100_000,
+        b'{"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
 def test_bytes_that_are_no_head_are_refused_by_name(data: bytes) -> None:
     with pytest.raises(DamagedRecord, match=r"memory:///pipelines/p1/head\.json is not readable") as failure:
         parse_head(data, "memory:///pipelines/p1/head.json")
     assert failure.value.reason == "damaged_record"
+
+
+@pytest.mark.parametrize("body", ["", "garbage {", "[]", '"text"'])
+def test_a_terminal_body_that_is_no_json_object_is_refused_before_anybody_sends_it(body: str) -> None:
+    data = encode_head(head(state="terminal", terminal={**TERMINAL, "body": body}))
+    with pytest.raises(DamagedRecord, match=r"the terminal body in memory:///head is not readable"):
+        parse_head(data, "memory:///head")

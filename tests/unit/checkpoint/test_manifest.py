@@ -96,6 +96,12 @@ def plain() -> dict[str, object]:
     return msgspec.to_builtins(manifest)
 
 
+def test_a_manifest_nested_too_deeply_is_refused_by_name() -> None:
+    data = msgspec.json.encode(plain())[:-1] + b',"later":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(DamagedRecord, match="memory:///some/key is not readable: it is nested too deeply"):
+        parse_manifest(data, "memory:///some/key")
+
+
 def test_fields_of_a_later_writer_are_ignored() -> None:
     assert parse_manifest(msgspec.json.encode({**plain(), "later": 1}), "x").session_id == "s1"
 
