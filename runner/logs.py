@@ -33,12 +33,11 @@ class LogOutput:
         self._patience_s = READER_S
         self._lock = threading.Lock()
 
-    def write(self, text: str) -> None:
+    def write(self, text: str) -> bool:
+        """Whether all of it was taken."""
         data = text.encode("utf-8", "backslashreplace")
         with self._lock:
-            for start in range(0, len(data), _PIECE_BYTES):
-                if not self._put(data[start : start + _PIECE_BYTES]):
-                    return
+            return all(self._put(data[start : start + _PIECE_BYTES]) for start in range(0, len(data), _PIECE_BYTES))
 
     def flush(self) -> None:
         """Nothing is held back."""

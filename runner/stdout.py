@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import threading
+from contextlib import suppress
 
 from checkpoint.jsontypes import JsonObject
 
@@ -31,18 +32,31 @@ class JsonLines:
         self._thread: threading.Thread | None = None
 
     def write(self, value: JsonObject) -> None:
+        self._lines.put(_json_text(value) + b"\n")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True, name="stdout")
-            self._thread.start()
-        self._lines.put(_json_text(value).encode("ascii") + b"\n")
+            thread = threading.Thread(target=self._work, daemon=True, name="stdout")
+            with suppress(RuntimeError):  # the host has no thread left: `close` writes by itself
+                thread.start()
+                self._thread = thread
 
     def close(self, timeout_s: float = FLUSH_S) -> bool:
         """Flush; False if the reader did not take everything within `timeout_s`."""
         if self._thread is None:
-            return True
+            return self._write_by_itself()
         self._lines.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def _write_by_itself(self) -> bool:
+        """Without a thread: what the reader does not take within a second is dropped."""
+        if self._lines.empty():
+            return True
+        from runner.logs import LogOutput
+
+        output, taken = LogOutput(self._descriptor), True
+        while not self._lines.empty():
+            taken = output.write((self._lines.get() or b"").decode()) and taken
+        return taken
 
     def _work(self) -> None:
         open_for_writing = True
@@ -56,10 +70,11 @@ class JsonLines:
                     open_for_writing = False
 
 
-def _json_text(value: JsonObject) -> str:
-    """On one line; NaN and infinities become null, as JSON.stringify has it."""
+def _json_text(value: JsonObject) -> bytes:
+    """On one line; NaN and infinities become null, as JSON.stringify has it. Whatever its depth."""
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        finite = json.loads(json.dumps(value), parse_constant=lambda _name: None)
-        return json.dumps(finite, separators=(",", ":"))
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (ValueError, RecursionError):
+        from checkpoint.session.encoding import encode
+
+        return encode(value)

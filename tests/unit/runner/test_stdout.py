@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -67,6 +69,36 @@ def test_a_slow_reader_gets_everything_once_it_reads(pipe: Pipe) -> None:
     with os.fdopen(os.dup(reader), "rb") as file:
         assert [json.loads(file.readline())["number"] for _ in range(200)] == list(range(200))
     assert lines.close(10)
+
+
+def test_lines_of_any_depth_come_out(pipe: Pipe) -> None:
+    value: Any = {"number": float("nan"), "text": "\ud800"}
+    for _ in range(3000):
+        value = {"inner": [value]}
+    lines = JsonLines(pipe[1])
+    lines.write({"arguments": value})
+    assert lines.close()
+    os.close(pipe[1])
+    with os.fdopen(os.dup(pipe[0]), "rb") as file:
+        line = file.read()
+    assert line.startswith(b'{"arguments":{"inner":[')
+    assert b'{"number":null,"text":"\\ud800"}' in line
+    assert line.endswith(b"]}}\n")
+
+
+def test_where_no_thread_can_be_started_the_lines_come_out_at_the_end() -> None:
+    script = (
+        "import resource, threading\n"
+        "from runner.stdout import JsonLines\n"
+        "lines = JsonLines()\n"
+        "threading.stack_size(1 << 30)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))\n"
+        "lines.write({'type': 'event'})\n"
+        "lines.write({'type': 'settled'})\n"
+        "assert lines.close()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    assert [json.loads(line)["type"] for line in ended.stdout.splitlines()] == ["event", "settled"]
 
 
 VALUES = st.recursive(
