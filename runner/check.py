@@ -14,7 +14,7 @@ import settlement
 from runner.launch import Launch, not_available
 from runner.model_wiring import model_problems
 from runner.secrets import Secrets, missing_secrets
-from runner.spec import ManifestRestore
+from runner.spec import ManifestRestore, address_problem
 from runner.tools.registry import tool_name_problems
 
 RUN_FOLDER_PREFIX = "runner-"
@@ -80,12 +80,14 @@ def _store_problems(launch: Launch) -> list[str]:
     from checkpoint.errors import StoreError
     from checkpoint.store.addresses import FileAddress, parse_address
 
+    store = launch.spec.store
     try:
-        address = parse_address(launch.spec.store.uri)
+        address = parse_address(store.uri)
     except (StoreError, ValueError) as error:
         return [f"store.uri: {error}"]
     if not isinstance(address, FileAddress):
-        return []
+        problem = None if store.endpoint_url is None else address_problem(store.endpoint_url, insecure=True)
+        return [] if problem is None else [f"store.endpoint_url: {problem}"]
     if "\0" in address.path:
         return ["store.uri: the path holds a NUL character: correct it"]
     place = launch.path(address.path)

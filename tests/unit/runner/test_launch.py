@@ -147,6 +147,8 @@ def test_a_document_that_is_no_spec_is_refused_in_one_sentence(text: str | bytes
             "server.callback_path: has the wrong form",
         ),
         (with_changes("labels", {"a": "x" * MAX_LABEL_BYTES}), f"at most {MAX_LABEL_BYTES} are echoed: shorten them"),
+        (with_changes("labels", {"a": "\x01" * 1000}), f"at most {MAX_LABEL_BYTES} are echoed: shorten them"),
+        (with_changes("labels", {f"{n}": "" for n in range(700)}), f"at most {MAX_LABEL_BYTES} are echoed"),
         (with_changes("agent", "model", "script", None), "a scripted model needs `script`"),
         (with_changes("agent", "model", "max_tokens", 5), "a scripted model has no `max_tokens`"),
         (with_changes("limits", "deadline_s", float("nan")), "spec.json: "),
