@@ -8,7 +8,7 @@ the delivery. This file says in which order; what is decided is in the pure modu
 
 from datetime import UTC, datetime
 
-from checkpoint.errors import StoreError
+from checkpoint.errors import DamagedRecord, StoreError
 from checkpoint.head import Acknowledged, AlreadyTerminal, Claimant, Claimed, Fenced, Head, OtherSession, RejectedBefore
 from checkpoint.head_writer import ClaimResult, new_claim_id
 from checkpoint.manifest import RestorePoint
@@ -125,7 +125,7 @@ async def _note(parts: Parts, verdict: str) -> None:
     write = parts.head.acknowledge if verdict == "acknowledge" else parts.head.reject
     try:
         await parts.timebox.blocking("callback", SMALL_CALL_S, write)
-    except (StoreError, TimeoutError) as error:
+    except (StoreError, DamagedRecord, TimeoutError) as error:
         parts.log.warning("verdict_not_noted", verdict=verdict, error=str(error))
 
 

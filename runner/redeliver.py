@@ -33,10 +33,13 @@ def split_head_address(address: str) -> tuple[str, str]:
     if pipeline is None:
         raise Refused("not_a_head", [f"{address} is not the address of a head: it ends in pipelines/<id>/head.json"])
     store = parts[0] if len(parts) == 4 else "."
-    if "://" in store:
+    try:
         split = urlsplit(store)
-        if not split.netloc and not split.path:
-            raise Refused("not_a_head", [f"{address} names no store"])
+        address.encode()
+    except ValueError as error:
+        raise Refused("not_a_head", [f"{ascii(address)} is no address ({error}): correct it"]) from None
+    if "://" in store and not split.netloc and not split.path:
+        raise Refused("not_a_head", [f"{address} names no store"])
     return store or "/", pipeline
 
 
@@ -94,7 +97,7 @@ def _note(write: Callable[[], object], log: Logger) -> None:
     """Best effort: the server has decided anyway."""
     try:
         write()
-    except StoreError as error:
+    except CheckpointError as error:
         log.warning("verdict_not_noted", error=error.message)
 
 

@@ -82,6 +82,12 @@ def test_any_other_address_is_refused(address: str) -> None:
         split_head_address(address)
 
 
+@pytest.mark.parametrize("address", [f"s3://[b/{HEAD}", f"\udcff/{HEAD}"])
+def test_an_address_that_cannot_be_read_is_refused(address: str) -> None:
+    with pytest.raises(Refused, match="is no address"):
+        split_head_address(address)
+
+
 def test_the_settled_line_has_the_record_and_the_error() -> None:
     assert Ending(Exit.ACKNOWLEDGED, '{"version": 1}').settled_line() == {
         "type": "settled",
