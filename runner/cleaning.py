@@ -29,10 +29,16 @@ class _CleanStream:
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
-        async for event in self._stream:
-            if event.message is not None:
-                event.message = clean_json(event.message)
-            yield event
+        events = aiter(self._stream)
+        try:
+            async for event in events:
+                if event.message is not None:
+                    event.message = clean_json(event.message)
+                yield event
+        finally:  # an answer that is given up closes its connection now, not when it is collected
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
 
     async def result(self) -> Message:
         return clean_json(await self._stream.result())
