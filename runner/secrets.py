@@ -3,6 +3,7 @@
 Refuses to show a value: `repr` names the secrets only, and `redact` takes known values out of any text.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 
@@ -40,9 +41,14 @@ def wanted_names(spec: Spec) -> list[str]:
     names = ["callback_secret", *AWS_NAMES]
     for model in (spec.agent.model, *spec.agent.fallback_models):
         if model.api != "scripted":
-            names.append(f"{model.provider}_api_key")
+            names.append(api_key_name(model.provider or ""))
     names += [reference.secret for reference in _references(spec)]
     return list(dict.fromkeys(names))
+
+
+def api_key_name(provider: str) -> str:
+    """The secret with a provider's key: `z.ai` has `z_ai_api_key`, a name that files and variables can bear."""
+    return re.sub(r"[^a-z0-9_]", "_", provider.lower()) + "_api_key"
 
 
 def required_names(spec: Spec) -> list[str]:
@@ -99,8 +105,8 @@ def _read(path: Path) -> str | None:
 
 def missing_secrets(spec: Spec, secrets: Secrets, folder: Path) -> list[str]:
     """One sentence for each required secret that is not there."""
-    return [
-        f"secret `{name}` is missing: put it in the file {folder / name} or in the variable {name.upper()}"
-        for name in required_names(spec)
-        if secrets.get(name) is None
-    ]
+    return [missing_secret(name, folder) for name in required_names(spec) if secrets.get(name) is None]
+
+
+def missing_secret(name: str, folder: Path) -> str:
+    return f"secret `{name}` is missing: put it in the file {folder / name} or in the variable {name.upper()}"

@@ -13,7 +13,7 @@ from runner.models.settings import CallOptions, ModelSettings
 
 class AnthropicMessages:
     name = "anthropic-messages"
-    flags = frozenset(anthropic_request.FLAGS)
+    flags = anthropic_request.FLAGS
 
     def request(self, model: ModelSettings, talk: Conversation, options: CallOptions) -> HttpRequest:
         return anthropic_request.build(model, talk, options)

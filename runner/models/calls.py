@@ -39,12 +39,6 @@ def wire_protocol(api: str) -> "WireProtocol":
     raise LookupError(f"no such model api: {api}; use one of {', '.join(APIS)}")
 
 
-def unknown_compat(model: ModelSettings) -> list[str]:
-    """Names in `compat` that the model's protocol does not know; `check` refuses them. Sorted."""
-    known = wire_protocol(model.api).flags | {"needs_api_key"}
-    return sorted(set(model.compat) - known)
-
-
 class ModelCalls:
     """Callable as a `StreamFn`. One per agent; the surroundings may be shared.
 

@@ -40,7 +40,8 @@ class Compat:
     """OpenRouter's `provider` field."""
 
 
-FLAGS = frozenset(item.name for item in fields(Compat))
+_USUAL = Compat()
+FLAGS: Mapping[str, Any] = {item.name: getattr(_USUAL, item.name) for item in fields(Compat)}
 
 
 def is_service(model: ModelSettings, provider: str, *hosts: str) -> bool:

@@ -10,7 +10,7 @@ from runner.models.settings import CallOptions, ModelSettings
 
 class OpenAIResponses:
     name = "openai-responses"
-    flags = frozenset(responses_request.FLAGS)
+    flags = responses_request.FLAGS
 
     def request(self, model: ModelSettings, talk: Conversation, options: CallOptions) -> HttpRequest:
         return responses_request.build(model, talk, options)

@@ -6,7 +6,7 @@ Requests are built and answers are read without any I/O; `answer` joins both to 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.types import StreamEvent
@@ -58,8 +58,8 @@ class AnswerReader(Protocol):
 
 class WireProtocol(Protocol):
     @property
-    def flags(self) -> frozenset[str]:
-        """Names of the compat flags this protocol knows."""
+    def flags(self) -> Mapping[str, Any]:
+        """The compat flags this protocol knows, with their defaults (None: the server tells)."""
         ...
 
     def request(self, model: ModelSettings, talk: Conversation, options: CallOptions) -> HttpRequest:

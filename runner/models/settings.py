@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from checkpoint.jsontypes import JsonObject
+from runner.models.shapes import is_object
 
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+KEYLESS_PROVIDERS = frozenset(("ollama", "vllm", "llama.cpp", "llamacpp", "lmstudio"))
+_CREDENTIAL_HEADERS = ("authorization", "api-key", "apikey", "token")
 CacheRetention = Literal["none", "short", "long"]
 
 
@@ -77,6 +80,14 @@ class ModelSettings:
     @property
     def takes_images(self) -> bool:
         return "image" in self.input
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether an API key must be given: not for servers that people run themselves, commonly without one, nor where
+        a header of the settings carries the credential."""
+        if any(part in name.lower() for name in self.headers for part in _CREDENTIAL_HEADERS):
+            return False
+        return bool(self.compat.get("needs_api_key", self.provider not in KEYLESS_PROVIDERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +164,7 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
     level = spec.get("thinking_level", "off")
     if level not in LEVELS:
         raise BadModelSettings(f"model.thinking_level: must be one of {', '.join(LEVELS)}, not {level!r}")
-    _check_levels(spec)
-    compat = dict(spec.get("compat") or {})
+    compat = _compat(spec)
     given: dict[str, float | None] = spec.get("timeouts") or {}
     timeouts = {name: seconds for name, seconds in given.items() if seconds is not None}
     unknown = sorted(set(timeouts) - {"connect_s", "first_byte_s", "between_events_s", "total_s"})
@@ -192,16 +202,26 @@ def prices_from_spec(cost: Mapping[str, Any]) -> Prices:
     return Prices(*(float(cost.get(rate) or 0) for rate in _RATES), tiers=tiers)
 
 
-def _check_levels(spec: Mapping[str, Any]) -> None:
-    compat: Mapping[str, Any] = spec.get("compat") or {}
-    given: dict[str, Mapping[str, Any] | None] = {
-        "thinking_budgets": spec.get("thinking_budgets"),
-        "compat.thinking_levels": compat.get("thinking_levels"),
-    }
-    for name, levels in given.items():
-        unknown = sorted(set(levels or {}) - set(LEVELS))
-        if unknown:
-            raise BadModelSettings(f"model.{name}: {unknown[0]!r} is no thinking level")
+def _compat(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags, of which `reasoning` and `thinking_levels` are read here: they are the same for all protocols."""
+    compat: dict[str, Any] = dict(spec.get("compat") or {})
+    if not isinstance(compat.get("reasoning", False), bool):
+        raise BadModelSettings("model.compat.reasoning: must be true or false")
+    levels = compat.get("thinking_levels")
+    if levels is not None and not is_object(levels):
+        raise BadModelSettings("model.compat.thinking_levels: must be an object")
+    _check_levels("compat.thinking_levels", levels)
+    _check_levels("thinking_budgets", spec.get("thinking_budgets"))
+    for level, word in (levels or {}).items():
+        if not (word is None or (isinstance(word, str) and word)):
+            raise BadModelSettings(f"model.compat.thinking_levels.{level}: must be the provider's word, or null")
+    return compat
+
+
+def _check_levels(name: str, levels: Mapping[str, Any] | None) -> None:
+    unknown = sorted(set(levels or {}) - set(LEVELS))
+    if unknown:
+        raise BadModelSettings(f"model.{name}: {unknown[0]!r} is no thinking level")
 
 
 _BASE_URLS = {

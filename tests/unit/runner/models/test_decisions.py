@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.models.calls import unknown_compat
+from runner.models.checking import settings_problems
 from runner.models.estimate import estimate_input_tokens, output_limit, output_room
 from runner.models.failure import failure_of_message, stream_failure
 from runner.models.levels import budget_for, clamp_level, supported_levels
@@ -54,9 +54,7 @@ def test_budgets_of_the_strongest_levels_are_those_of_high() -> None:
 
 
 @given(st.integers(1, 10**7), st.integers(0, 10**7), st.integers(1, 10**6))
-def test_there_is_always_room_for_one_token_and_never_more_than_asked(
-    window: int, sent: int, wanted: int
-) -> None:
+def test_there_is_always_room_for_one_token_and_never_more_than_asked(window: int, sent: int, wanted: int) -> None:
     model = ModelSettings(id="m", provider="p", api="x", context_window=window)
     limit = output_limit(model, wanted, sent)
     assert limit is not None
@@ -171,9 +169,7 @@ def test_how_long_a_server_wants_us_to_wait(headers: dict[str, str], want: float
 
 
 def test_secrets_are_taken_out_of_texts() -> None:
-    secrets = secret_values(
-        {"Authorization": "Bearer sk-12345678", "accept": "application/json", "x-k": "short"}
-    )
+    secrets = secret_values({"Authorization": "Bearer sk-12345678", "accept": "application/json", "x-k": "short"})
     assert without_secrets("key sk-12345678, Bearer sk-12345678, application/json", secrets) == (
         "key [secret removed], [secret removed], application/json"
     )
@@ -200,7 +196,7 @@ def test_a_spec_becomes_settings() -> None:
         {"off": None},
         {"force_adaptive_thinking": True},
     )
-    assert unknown_compat(model) == []
+    assert settings_problems(model, "low") == []
     assert model.prices == Prices(3, 15, 0, 0, tiers=(PriceTier(9, 6, 0, 0, 0),))
 
 
@@ -219,10 +215,3 @@ def test_a_spec_with_a_mistake_is_refused_by_name(change: dict[str, Any]) -> Non
     spec = {"api": "anthropic-messages", "provider": "anthropic", "id": "c"}
     with pytest.raises(BadModelSettings, match="model"):
         settings_from_spec(spec | change)
-
-
-def test_compat_flags_nobody_knows_are_named() -> None:
-    model = ModelSettings(
-        id="m", provider="p", api="openai-completions", compat={"supports_store": True, "nope": 1}
-    )
-    assert unknown_compat(model) == ["nope"]
