@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.jsontypes import Message
 from runner.agent.types import ModelName
 from runner.retrying import ModelChoice
-from runner.secrets import Secrets
+from runner.secrets import Secrets, api_key_name, missing_secret
 from runner.spec import ModelSpec, SecretRef, Spec
 
 if TYPE_CHECKING:
     from runner.models.failure import Failure
+    from runner.models.recorder import Recorder
     from runner.models.settings import ModelSettings
-
-KEYLESS_PROVIDERS = frozenset({"ollama", "vllm", "llama.cpp", "llamacpp", "lmstudio"})
-"""Servers that people run themselves, commonly without a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,23 @@ class Models:
     close: Callable[[], Awaitable[None]]
 
 
-def build_models(spec: Spec, secrets: Secrets, path: Callable[[str], Path], record: Path | None) -> Models:
+def build_models(
+    spec: Spec,
+    secrets: Secrets,
+    path: Callable[[str], Path],
+    record: Path | None,
+    on_recording_stopped: Callable[[str], object],
+) -> Models:
     """The main agent's model and its fallbacks. The launch has been checked; `path` resolves the spec's paths."""
     specs = (spec.agent.model, *spec.agent.fallback_models)
     if all(model.api == "scripted" for model in specs):
         return Models(tuple(scripted_choice(model, path) for model in specs), _nothing, _closed)
-    return _over_http(specs, spec.session.id, secrets, path, record)
+    recorder = None
+    if record is not None:
+        from runner.models.recorder import Recorder
+
+        recorder = Recorder(record, on_recording_stopped)
+    return _over_http(specs, spec.session.id, secrets, path, recorder)
 
 
 def scripted_choice(spec: ModelSpec, path: Callable[[str], Path]) -> ModelChoice:
@@ -49,12 +58,11 @@ def _over_http(
     session_id: str,
     secrets: Secrets,
     path: Callable[[str], Path],
-    record: Path | None,
+    recorder: "Recorder | None",
 ) -> Models:
     from runner.models.answer import Surroundings
     from runner.models.calls import ModelCalls
     from runner.models.pricing import PriceBook
-    from runner.models.recorder import Recorder
     from runner.models.settings import CallOptions
     from runner.models.transport import HttpTransport
 
@@ -63,7 +71,7 @@ def _over_http(
         Surroundings(transport, prices=PriceBook()),
         options=CallOptions(session_id=session_id),
         keys=_keys(specs, secrets),
-        recorder=Recorder(record) if record is not None else None,
+        recorder=recorder,
     )
     choices = tuple(
         scripted_choice(spec, path)
@@ -86,7 +94,7 @@ def _failure_by_text(message: Message) -> "Failure | None":
 
 
 def _keys(specs: tuple[ModelSpec, ...], secrets: Secrets) -> Mapping[str, str]:
-    found = {spec.provider: secrets.get(f"{spec.provider}_api_key") for spec in specs if spec.provider is not None}
+    found = {spec.provider: secrets.get(api_key_name(spec.provider)) for spec in specs if spec.provider is not None}
     return {provider: key for provider, key in found.items() if key is not None}
 
 
@@ -106,32 +114,46 @@ def model_problems(place: str, spec: ModelSpec, secrets: Secrets, secrets_folder
     """What is wrong with one model of the spec beyond its shape; for `runner check`."""
     if spec.api == "scripted":
         return []
-    from runner.models.calls import unknown_compat
+    from runner.models.checking import settings_problems
     from runner.models.settings import BadModelSettings
-    from runner.spec import address_problem
 
     try:
         settings = model_settings(spec, secrets)
     except BadModelSettings as error:
         return [f"{place}: {error}"]
-    problems = [f"{place}.compat.{name}: unknown flag: remove it" for name in unknown_compat(settings)]
-    if not settings.base_url:
-        problems.append(f"{place}.base_url: must be given: there is no known address of provider {spec.provider!r}")
-    elif (problem := address_problem(settings.base_url, insecure=True)) is not None:
-        problems.append(f"{place}.base_url: {problem}")
-    if _needs_key(spec) and secrets.get(f"{spec.provider}_api_key") is None:
-        name = f"{spec.provider}_api_key"
-        problems.append(
-            f"secret `{name}` is missing: put it in the file {secrets_folder / name} or in the variable {name.upper()}"
-        )
+    problems = [f"{place}.{problem}" for problem in settings_problems(settings, spec.thinking_level)]
+    problems += _address_problems(place, settings)
+    problems += _header_problems(place, spec, secrets)
+    if settings.needs_key and secrets.get(api_key_name(settings.provider)) is None:
+        problems.append(missing_secret(api_key_name(settings.provider), secrets_folder))
     return problems
 
 
-def _needs_key(spec: ModelSpec) -> bool:
-    if any(isinstance(value, SecretRef) for value in spec.headers.values()):
-        return False
-    needed = (spec.compat or {}).get("needs_api_key")
-    return spec.provider not in KEYLESS_PROVIDERS if needed is None else bool(needed)
+def _address_problems(place: str, settings: "ModelSettings") -> list[str]:
+    from runner.spec import address_problem
+
+    if not settings.base_url:
+        return [f"{place}.base_url: must be given: there is no known address of provider {settings.provider!r}"]
+    problem = address_problem(settings.base_url, insecure=True)
+    return [] if problem is None else [f"{place}.base_url: {problem}"]
+
+
+def _header_problems(place: str, spec: ModelSpec, secrets: Secrets) -> list[str]:
+    """Values that no header can carry. A secret is named, never shown."""
+    from runner.models.checking import can_be_sent
+
+    literals = {name: value for name, value in spec.headers.items() if isinstance(value, str)}
+    problems = [
+        f"{place}.headers.{name}: a header carries visible ASCII only, without blanks at its ends"
+        for name, value in literals.items()
+        if value and not can_be_sent(value)
+    ]
+    names = [value.secret for value in spec.headers.values() if isinstance(value, SecretRef)]
+    for name in (api_key_name(spec.provider or ""), *names):
+        value = secrets.get(name)
+        if value is not None and not can_be_sent(value):
+            problems.append(f"secret `{name}`: holds what no HTTP header can carry: put the bare key into it")
+    return problems
 
 
 def _nothing() -> None:

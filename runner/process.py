@@ -109,13 +109,29 @@ def _refuse_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> 
         raise Refused("launch_refused", problems)
 
 
+def _refuse_recording(launch: Launch, folder: Path) -> None:
+    """A recording needs requests, and a folder of its own: two in one could not be told apart."""
+    problem = None
+    if launch.spec.agent.model.api == "scripted":
+        problem = "a scripted model sends no requests to record: leave it out"
+    else:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                problem = f"{folder} is not empty: name a new folder"
+        except OSError as error:
+            problem = f"{folder} cannot be made ({error.strerror}): name another folder"
+    if problem is not None:
+        raise Refused("launch_refused", [f"--record: {problem}"])
+
+
 def _run(argument: str | None, options: RunOptions, events: JsonLines | None, stop: StopLatch) -> Ending:
     began = time.monotonic()
     with stop.interrupting():
         launch, secrets = _load(argument, options.secrets_folder)
         _refuse_problems(launch, secrets, options.secrets_folder)
-        if options.record is not None and launch.spec.agent.model.api == "scripted":
-            raise Refused("launch_refused", ["--record: a scripted model sends no requests to record: leave it out"])
+        if options.record is not None:
+            _refuse_recording(launch, options.record)
     from runner.check import RUN_FOLDER_PREFIX
     from runner.logs import configure_logs
     from runner.wiring import build_parts

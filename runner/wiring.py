@@ -92,7 +92,13 @@ def build_parts(
     store = open_address(spec.store.uri)
     if isinstance(store, S3Store):
         store.start_loading()
-    models = build_models(spec, secrets, launch.path, record)
+    models = build_models(
+        spec,
+        secrets,
+        launch.path,
+        record,
+        on_recording_stopped=lambda why: log.warning("recording_stopped", error=why),
+    )
     threading.Thread(target=models.preload, daemon=True, name="preload").start()
     timebox = Timebox(stop, spec.limits.grace_s)
     return Parts(

@@ -43,7 +43,6 @@ ABORTED = "Request was aborted"
 _LINGER_S = 0.25  # after a terminal event: what some servers still send
 _ERROR_BODY_S = 30.0
 _PRICES_S = 10.0
-_NO_KEY_PROVIDERS = frozenset(("ollama", "vllm", "lmstudio", "llamacpp", "llama.cpp"))
 
 _MALFORMED = (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
 
@@ -147,6 +146,8 @@ class Answer:
             watch.close()
             if response is not None:
                 await response.aclose()
+            if self._recording is not None:
+                self._recording.close()
         if not aborted and self.failure is None:
             for event in self._finish():
                 yield event
@@ -248,17 +249,16 @@ class Answer:
             body = await read_error_body(response, watch, _ERROR_BODY_S)
         finally:
             await response.aclose()
+        if self._recording is not None:
+            self._recording.refused(body)
         failure = self._protocol.error(self._model, response.status_code, body)
         wait_s = wanted_delay_s(response.headers, self._around.clock())
         return replace(failure, retry_after_s=wait_s), response.headers
 
     def _check_key(self) -> None:
-        model, options = self._model, self._options
-        names = {name.lower() for name in (*model.headers, *options.headers)}
-        if options.api_key or names & {"authorization", "x-api-key", "api-key"}:
-            return
-        if model.compat.get("needs_api_key", model.provider not in _NO_KEY_PROVIDERS):
-            raise ModelCallFailed(Failure("model_auth", f"No API key for provider: {model.provider}"))
+        headers = {**self._model.headers, **self._options.headers}
+        if not self._options.api_key and replace(self._model, headers=headers).needs_key:
+            raise ModelCallFailed(Failure("model_auth", f"No API key for provider: {self._model.provider}"))
 
     async def _price_late(self, limit_s: float) -> None:
         """Prices that the settings do not give are known only now: looking them up waited for the request."""

@@ -6,8 +6,9 @@ tell of one request; `DIR/script.json` is the whole run as a script that the scr
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.models.json_text import clean
@@ -16,16 +17,21 @@ from runner.models.secrets_out import REMOVED, is_secret_header, secret_values, 
 from runner.models.settings import ModelSettings
 from runner.models.shapes import an_object
 
+T = TypeVar("T")
 _SECRET_ANSWER_HEADERS = frozenset(("set-cookie", "authorization", "proxy-authenticate", "www-authenticate"))
 
 
 class Recorder:
-    """Writes into `directory`, which is made if it is missing. One per agent: requests are numbered as they
-    begin."""
+    """Writes into `directory`, which is made if it is missing. One per agent: requests are numbered as they begin.
 
-    def __init__(self, directory: Path) -> None:
+    A recording is an aid: when the disk is full it stops, tells `on_stop` why, and the run goes on.
+    """
+
+    def __init__(self, directory: Path, on_stop: Callable[[str], object]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
+        self._on_stop = on_stop
+        self._stopped = False
         self._count = 0
         self._script: list[JsonObject] = []
 
@@ -35,9 +41,20 @@ class Recorder:
         self._script.append(_cut_off())
         return Recording(self, self._count)
 
+    def keep(self, write: Callable[[], T]) -> T | None:
+        """Do one piece of writing; None if it, or an earlier one, failed."""
+        if self._stopped:
+            return None
+        try:
+            return write()
+        except OSError as error:
+            self._stopped = True
+            self._on_stop(f"{self._directory}: {error.strerror or error}")
+            return None
+
     def write(self, number: int, kind: str, content: JsonObject) -> None:
-        path = self.path(number, f"{kind}.json")
-        path.write_text(json.dumps(clean(content), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(clean(content), ensure_ascii=False, indent=1) + "\n"
+        self.keep(lambda: self.path(number, f"{kind}.json").write_text(text, encoding="utf-8"))
 
     def path(self, number: int, suffix: str) -> Path:
         return self._directory / f"{number:04d}.{suffix}"
@@ -45,19 +62,21 @@ class Recorder:
     def set_script(self, number: int, response: JsonObject) -> None:
         """Write the script anew, so that it is whole whenever the run stops."""
         self._script[number - 1] = response
-        text = json.dumps({"responses": self._script}, ensure_ascii=False, indent=1)
+        text = json.dumps({"responses": self._script}, ensure_ascii=False, indent=1) + "\n"
         part = self._directory / "script.json.part"
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(self._directory / "script.json")
+        self.keep(lambda: part.write_text(text, encoding="utf-8"))
+        self.keep(lambda: part.replace(self._directory / "script.json"))
 
 
 class Recording:
-    """One request and its answer."""
+    """One request and its answer. Close it: what came last is still to be written."""
 
     def __init__(self, recorder: Recorder, number: int) -> None:
         self._recorder = recorder
         self._number = number
         self._secrets: list[str] = []
+        self._body: BinaryIO | None = None
+        self._rest = b""
 
     def sent(self, request: HttpRequest) -> None:
         self._secrets = secret_values(request.headers)
@@ -77,30 +96,42 @@ class Recording:
         }
         self._recorder.write(self._number, "response", {"status": status, "headers": kept})
 
+    def refused(self, body: str) -> None:
+        """The body of an answer that is no stream."""
+        self._open_body()
+        self._rest = body.encode()
+
     async def copied(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks; a copy goes to disk, line by line, so that no secret slips through between two
-        chunks."""
-        rest = b""
-        with self._recorder.path(self._number, "response.sse").open("wb") as file:
-            try:
-                async for chunk in chunks:
-                    lines, end, rest = (rest + chunk).rpartition(b"\n")
-                    file.write(self._safe_bytes(lines + end))
-                    yield chunk
-            finally:
-                file.write(self._safe_bytes(rest))
+        """The same chunks; a copy goes to disk, line by line, so that no secret slips through between two chunks."""
+        self._open_body()
+        async for chunk in chunks:
+            lines, end, self._rest = (self._rest + chunk).rpartition(b"\n")
+            self._write(lines + end)
+            yield chunk
+
+    def close(self) -> None:
+        self._write(self._rest)
+        if self._body is not None:
+            self._recorder.keep(self._body.close)
+        self._body, self._rest = None, b""
 
     def finished(self, message: Message) -> None:
         safe = json.loads(self._safe(json.dumps(clean(message), ensure_ascii=False)))
         self._recorder.set_script(self._number, scripted_response(safe))
 
-    def _safe(self, text: str) -> str:
-        return without_secrets(text, self._secrets)
+    def _open_body(self) -> None:
+        path = self._recorder.path(self._number, "response.sse")
+        self._body = self._recorder.keep(lambda: path.open("wb", buffering=0))
 
-    def _safe_bytes(self, data: bytes) -> bytes:
+    def _write(self, data: bytes) -> None:
         for secret in self._secrets:
             data = data.replace(secret.encode(), REMOVED.encode())
-        return data
+        body = self._body
+        if body is not None and data:
+            self._recorder.keep(lambda: body.write(data))
+
+    def _safe(self, text: str) -> str:
+        return without_secrets(text, self._secrets)
 
 
 def scripted_response(message: Message) -> JsonObject:

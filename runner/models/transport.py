@@ -1,13 +1,15 @@
 """Requests over httpx, loaded at the first one. Knows nothing of models; what goes wrong comes out as a
 `Failure`."""
 
+import contextlib
 import importlib
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from runner.models.failure import Failure, connection_failure
+from runner.models.failure import Failure, ModelCallFailed, connection_failure
 from runner.models.protocol import HttpRequest
 from runner.models.settings import Timeouts
 from runner.models.watch import Interrupted, Watch
@@ -25,21 +27,20 @@ class HttpTransport:
     def __init__(self, new_client: "Callable[[], httpx.AsyncClient] | None" = None) -> None:
         self._new_client = new_client or _new_client
         self._client: httpx.AsyncClient | None = None
+        self._making = threading.Lock()
 
     def preload(self) -> None:
         """Do now what the first request would wait for: loading httpx and the trust store. For a thread."""
         for name in ("anyio._backends._asyncio", "httpx_sse", "msgspec"):
             importlib.import_module(name)
-        if self._client is None:
-            self._client = self._new_client()
+        with contextlib.suppress(ModelCallFailed):  # the first request will say so
+            self._ready_client()
 
     async def send(self, request: HttpRequest, content: bytes, timeouts: Timeouts, watch: Watch) -> "httpx.Response":
-        """The answer's head; its body is still to be read. Raises httpx's errors and `Interrupted`."""
+        """The answer's head; its body is still to be read. Raises httpx's errors, `Interrupted`, `ModelCallFailed`."""
         import httpx
 
-        if self._client is None:
-            self._client = self._new_client()
-        client = self._client
+        client = self._ready_client()
         limits = httpx.Timeout(timeouts.connect_s, read=None, write=_WRITE_S)
         prepared = client.build_request(
             "POST",
@@ -50,6 +51,18 @@ class HttpTransport:
         )
         limit_s = timeouts.connect_s + timeouts.first_byte_s
         return await watch.wait(lambda: client.send(prepared, stream=True), limit_s)
+
+    def _ready_client(self) -> "httpx.AsyncClient":
+        """The one client, made by whoever comes first. Raises `ModelCallFailed`."""
+        with self._making:
+            if self._client is None:
+                try:
+                    self._client = self._new_client()
+                except (OSError, ValueError, ImportError) as error:
+                    why = f"No HTTP client can be made ({type(error).__name__}: {error})"
+                    text = f"{why}: check SSL_CERT_FILE and the proxy variables"
+                    raise ModelCallFailed(Failure("model_unavailable", text)) from error
+            return self._client
 
     async def aclose(self) -> None:
         if self._client is not None:

@@ -91,9 +91,7 @@ class Harness:
         assert isinstance(answer, Answer)
         return answer
 
-    async def collect(
-        self, answer: Answer, on_event: Callable[[StreamEvent], None] | None = None
-    ) -> list[StreamEvent]:
+    async def collect(self, answer: Answer, on_event: Callable[[StreamEvent], None] | None = None) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         async for event in answer:
             events.append(event)

@@ -65,9 +65,7 @@ async def test_a_connection_cut_before_the_headers_is_a_passing_failure(harness:
 
 
 async def test_a_connection_cut_inside_the_answer_keeps_what_had_come(harness: Harness) -> None:
-    with ModelServer(
-        [{"headers": SSE, "chunks": [{"text": started_text("half an ")}], "end": "cut"}]
-    ) as server:
+    with ModelServer([{"headers": SSE, "chunks": [{"text": started_text("half an ")}], "end": "cut"}]) as server:
         answer = harness.ask(harness.calls(), anthropic_model(server.base_url))
         events = await harness.collect(answer)
     message = await answer.result()
@@ -110,9 +108,7 @@ async def test_a_silent_server_is_left_after_the_time_that_is_set(
     assert "timed out" in text
 
 
-@pytest.mark.parametrize(
-    "text", ["event: message_start\ndata: {oops\n\n", "event: message_start\ndata: 7\n\n"]
-)
+@pytest.mark.parametrize("text", ["event: message_start\ndata: {oops\n\n", "event: message_start\ndata: 7\n\n"])
 async def test_garbage_ends_in_an_error_message(harness: Harness, text: str) -> None:
     with ModelServer([{"headers": SSE, "chunks": [{"text": text}]}]) as server:
         failure, _ = await failure_of(harness, server)

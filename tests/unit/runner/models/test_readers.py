@@ -83,11 +83,7 @@ def test_calls_without_ids_get_different_ones() -> None:
 
 def test_a_fragment_with_nothing_to_tell_it_by_goes_on_with_the_last_call() -> None:
     reader = CompletionsReader(MODEL)
-    list(
-        reader.feed(
-            "message", chunk(tool_calls=[{"id": "a", "function": {"name": "t", "arguments": '{"x":'}}])
-        )
-    )
+    list(reader.feed("message", chunk(tool_calls=[{"id": "a", "function": {"name": "t", "arguments": '{"x":'}}])))
     list(reader.feed("message", chunk(tool_calls=[{"function": {"arguments": "1}"}}])))
     assert finish(reader) == [{"type": "toolCall", "id": "a", "name": "t", "arguments": {"x": 1}}]
 

@@ -16,7 +16,7 @@ SSE = {"content-type": "text/event-stream", "set-cookie": "session=abcdef"}
 
 
 def calls_of(harness: Harness, directory: Path) -> ModelCalls:
-    return ModelCalls(harness.around, keys={"anthropic": KEY}, recorder=Recorder(directory))
+    return ModelCalls(harness.around, keys={"anthropic": KEY}, recorder=Recorder(directory, print))
 
 
 def written(directory: Path) -> list[Path]:
@@ -27,6 +27,7 @@ def written(directory: Path) -> list[Path]:
         "0001.response.sse",
         "0002.request.json",
         "0002.response.json",
+        "0002.response.sse",
         "script.json",
     ]
     return files
@@ -90,3 +91,28 @@ async def test_no_recorded_file_holds_a_secret(harness: Harness, tmp_path: Path)
     for file in written(tmp_path):
         for secret in (KEY, "gateway-token-1234", "abcdef"):
             assert secret not in file.read_text(), file.name
+
+
+async def test_a_recording_that_cannot_be_written_stops_and_the_answer_goes_on(
+    harness: Harness, tmp_path: Path
+) -> None:
+    stopped: list[str] = []
+    directory = tmp_path / "gone"
+    calls = ModelCalls(harness.around, keys={"anthropic": KEY}, recorder=Recorder(directory, stopped.append))
+    directory.rmdir()
+    with ModelServer([{"headers": SSE, "chunks": [{"text": text_answer("Hello")}]}]) as server:
+        for _ in range(2):
+            message = await harness.ask(calls, anthropic_model(server.base_url)).result()
+            assert message["stopReason"] == "stop"
+    assert stopped == [f"{directory}: No such file or directory"]
+
+
+async def test_what_came_of_an_answer_that_was_given_up_is_kept(harness: Harness, tmp_path: Path) -> None:
+    text = started_text("half") + "event: content_bl"
+    with ModelServer([{"headers": SSE, "chunks": [{"text": text}], "end": "hang"}]) as server:
+        answer = harness.ask(calls_of(harness, tmp_path), anthropic_model(server.base_url))
+        async for event in answer:
+            if event.type == "text_delta":
+                break
+        await answer.aclose()
+    assert (tmp_path / "0001.response.sse").read_text() == text
