@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from checkpoint.jsontypes import JsonObject
 from checkpoint.manifest import Counters, PendingQuestion
 from checkpoint.session.errors import SessionLogBroken
 from checkpoint.session.llm import convert_to_llm
@@ -21,7 +22,7 @@ from runner.cleaning import clean_stream, clean_tool
 from runner.interruption import InterruptionAdapter
 from runner.parts import Parts
 from runner.question_gate import Asker, QuestionGate
-from runner.retrying import Retry, RetryingAgent
+from runner.retrying import DecidedTurn, ModelChoice, RetryingAgent
 from runner.session import OpenSession
 from runner.settled import RunParts, StartByContinuing, StartWithPrompt, run_agent_until_settled
 from runner.start import REPLY_ENTRY, Begin, CannotBegin, plan_start
@@ -112,7 +113,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         agent,
         models,
         time_left=parts.time_left,
-        on_retry=lambda retry: note_retry(parts, session, retry),
+        on_verdict=lambda turn: note_verdict(parts, session, turn),
         jitter=random.random,
     )
     start = StartByContinuing() if begin.prompt is None else StartWithPrompt((begin.prompt,))
@@ -147,23 +148,29 @@ def append_settings(parts: Parts, session: OpenSession, begin: Begin) -> None:
         session.log.append_custom(REPLY_ENTRY, {"tool_call_id": begin.reply_to, "pipeline_id": parts.spec.pipeline_id})
 
 
-def note_retry(parts: Parts, session: OpenSession, retry: Retry) -> None:
-    """A retry goes into the process's log; another model also into the session, as a person's change of model would."""
-    from runner.models.retry import NextModel
+def note_verdict(parts: Parts, session: OpenSession, turn: DecidedTurn) -> None:
+    """A failed turn goes into the process's log; another model also into the session, as a person's change of model
+    would.
+    """
+    from runner.models.retry import GiveUp, NextModel, RetryAfter
 
-    verdict, name = retry.verdict, retry.next_model.name
-    parts.log.warning(
-        "model_retry",
-        reason=retry.failure.reason,
-        error=retry.failure.message[:500],
-        verdict=type(verdict).__name__,
-        delay_s=round(getattr(verdict, "delay_s", 0.0), 3),
-        next_model=f"{name.provider}/{name.id}",
-    )
-    if isinstance(verdict, NextModel):
-        session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
-        if retry.next_model.thinking_level != retry.failed_model.thinking_level:
-            session.log.append("thinking_level_change", {"thinkingLevel": retry.next_model.thinking_level})
+    verdict, failed, following = turn.verdict, turn.failed_model, turn.next_model
+    said: JsonObject = {"reason": turn.failure.reason, "error": turn.failure.message[:500], "attempt": turn.attempt}
+    match verdict:
+        case GiveUp(why):
+            parts.log.warning("model_failed", why=why, model=model_text(failed), **said)
+        case RetryAfter(delay_s):
+            parts.log.warning("model_retry", delay_s=round(delay_s, 3), next_model=model_text(following), **said)
+        case NextModel():
+            parts.log.warning("model_retry", delay_s=0.0, next_model=model_text(following), **said)
+            name = following.name
+            session.log.append("model_change", {"provider": name.provider, "modelId": name.id})
+            if following.thinking_level != failed.thinking_level:
+                session.log.append("thinking_level_change", {"thinkingLevel": following.thinking_level})
+
+
+def model_text(choice: ModelChoice) -> str:
+    return f"{choice.name.provider}/{choice.name.id}"
 
 
 def model_failure(failure: "Failure | None") -> ModelFailure | None:

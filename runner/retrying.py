@@ -33,12 +33,13 @@ class ModelChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """Told before each retry, for log and session: what failed, and what is done about it."""
+class DecidedTurn:
+    """What failed, and what is done about it; told before it is done, for log and session."""
 
-    message: Message
     failure: "Failure"
     verdict: "Verdict"
+    attempt: int
+    """The failures of this turn on this model so far, this one included."""
     failed_model: ModelChoice
     next_model: ModelChoice
 
@@ -55,14 +56,14 @@ class RetryingAgent:
         choices: Sequence[ModelChoice],
         *,
         time_left: Callable[[], float],
-        on_retry: Callable[[Retry], None],
+        on_verdict: Callable[[DecidedTurn], None],
         jitter: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._agent = agent
         self._choices = list(choices)
         self._time_left = time_left
-        self._on_retry = on_retry
+        self._on_verdict = on_verdict
         self._jitter = jitter
         self._sleep = sleep
         self._aborted = asyncio.Event()
@@ -110,22 +111,21 @@ class RetryingAgent:
         from runner.models.retry import GiveUp, NextModel, RetryAfter
 
         attempt = 1
-        while (failed := self._failed()) is not None:
-            message, failure = failed
+        while (failure := self._failed()) is not None:
             verdict = self._decide(failure, attempt)
-            if isinstance(verdict, GiveUp):
-                return
             failed_model = self.model
             if isinstance(verdict, NextModel):
                 self._choices.pop(0)
-            self._on_retry(Retry(message, failure, verdict, failed_model, self.model))
+            self._on_verdict(DecidedTurn(failure, verdict, attempt, failed_model, self.model))
+            if isinstance(verdict, GiveUp):
+                return
             if isinstance(verdict, RetryAfter) and not await self._wait(verdict.delay_s):
                 return
             attempt = attempt + 1 if isinstance(verdict, RetryAfter) else 1
             if await self._again():
                 attempt = 1
 
-    def _failed(self) -> "tuple[Message, Failure] | None":
+    def _failed(self) -> "Failure | None":
         """The model's failure that the run ended with; None if it ended well, or by something else."""
         messages = self._agent.state.messages
         if self._aborted.is_set() or self._agent.failure is not None or not messages:
@@ -133,8 +133,7 @@ class RetryingAgent:
         last = messages[-1]
         if last.get("role") != "assistant" or last.get("stopReason") != "error":
             return None
-        failure = self.model.failure_of(last)
-        return None if failure is None else (last, failure)
+        return self.model.failure_of(last)
 
     def _decide(self, failure: "Failure", attempt: int) -> "Verdict":
         from runner.models.retry import FailedTurn, RetryPolicy, decide_turn

@@ -109,11 +109,15 @@ def decide_turn(turn: FailedTurn, policy: RetryPolicy, jitter: float) -> Verdict
         delay_s = backoff_s(turn.attempt, policy, jitter)
     elif policy.max_delay_s and delay_s > policy.max_delay_s:
         why = "server_delay"
-    if not why and turn.deadline_s is not None and turn.elapsed_s + (delay_s or 0) >= turn.deadline_s:
-        return GiveUp("deadline")
+    if not why and not _in_time(turn, delay_s or 0.0):
+        why = "deadline"
     if why:
-        return NextModel() if down and turn.fallbacks else GiveUp(why)
+        return NextModel() if down and turn.fallbacks and _in_time(turn, 0.0) else GiveUp(why)
     return RetryAfter(delay_s or 0.0)
+
+
+def _in_time(turn: FailedTurn, delay_s: float) -> bool:
+    return turn.deadline_s is None or turn.elapsed_s + delay_s < turn.deadline_s
 
 
 def backoff_s(attempt: int, policy: RetryPolicy, jitter: float) -> float:
