@@ -1,11 +1,12 @@
 """The agent on models of providers, through the real process: what is sent, what comes of the answers."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from tests.e2e.models_scene import KEY, agent, give_key
-from tests.e2e.scene import Json, Scene, messages, restoring, texts
+from tests.e2e.scene import Scene, messages, restoring, texts
 from tests.fakes.callback_server import CallbackServer
 from tests.fakes.model_server import ModelServer
 from tests.fakes.provider_answers import APIS, PATHS, Call, answer
@@ -79,7 +80,7 @@ def test_a_resumed_session_sends_the_bytes_of_its_earlier_requests_again(api: st
     for body in bodies:
         grown = body.pop(conversation)
         body[conversation] = grown.replace(b',"cache_control":{"type":"ephemeral"}', b"").removesuffix(b"]")
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in pairwise(bodies):
         talk, longer = earlier[conversation], later[conversation]
         assert longer.startswith(talk)
         assert len(longer) > len(talk)

@@ -1,22 +1,22 @@
 """Models that fail, through the real process: what is asked again, what is not, and what the pipeline says of it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.e2e.models_scene import KEY, agent, give_key
-from tests.e2e.scene import Json, Run, Scene, at_once, messages, texts
+from tests.e2e.scene import AT_ONCE, Json, Run, Scene, messages, texts
 from tests.fakes.model_server import ModelServer
-from tests.fakes.provider_answers import APIS, Call, Tokens, answer, begun, garbage, refusal
+from tests.fakes.provider_answers import APIS, Call, Tokens, answer, begun, cut_after, garbage, refusal
 
 ANTHROPIC, COMPLETIONS, RESPONSES = APIS
 BUSY = refusal(529, "Overloaded", "overloaded_error")
 LIMITED = refusal(429, "Slow down", "rate_limit_error", retry_after="0")
 NO_ANSWER: Json = {"beforeHeaders": "hang"}
 CUT: Json = {"beforeHeaders": "cut"}
-RUNS_NO_TOOL = Call("echo", "call_1", {"text": "never run"})
+RUNS_NO_TOOL = answer(ANTHROPIC, Call("echo", "call_1", {"text": "never run"}))
 QUICK = {"first_byte_s": 0.3, "between_events_s": 0.3}
 
 
@@ -44,11 +44,7 @@ CASES = {
     **{f"529 three times ({api})": Case([BUSY, BUSY, BUSY, good(api)], api=api, requests=4) for api in APIS},
     **{f"cut before the answer ({api})": Case([CUT, good(api)], api=api, requests=2) for api in APIS},
     **{f"cut inside ({api})": Case([begun(api, "Half", "cut"), good(api)], api=api, requests=2) for api in APIS},
-    "cut inside a tool call": Case(
-        [{**answer(ANTHROPIC, RUNS_NO_TOOL), "end": "cut", "chunks": answer(ANTHROPIC, RUNS_NO_TOOL)["chunks"][:3]}]
-        + [good(ANTHROPIC)],
-        requests=2,
-    ),
+    "cut inside a tool call": Case([cut_after(RUNS_NO_TOOL, 3), good(ANTHROPIC)], requests=2),
     "no first byte": Case([NO_ANSWER, good(ANTHROPIC)], requests=2, changes={"timeouts": QUICK}),
     "headers and no byte": Case(
         [{"headers": {}, "end": "hang"}],
@@ -128,8 +124,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
             spec = scene.spec(None, agent=agent(case.api, provider, **case.changes), limits=case.limits)
             return Played(scene, scene.run(spec, "--events"), provider)
 
-    done = at_once([partial(play, case, number) for number, case in enumerate(CASES.values())])
-    return dict(zip(CASES, done, strict=True))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(CASES, pool.map(play, CASES.values(), range(len(CASES))), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -45,9 +45,14 @@ def answer(api: str, *blocks: Block, tokens: Tokens = USUAL, stop: str = "") -> 
 
 def begun(api: str, words: str, end: str) -> Json:
     """An answer that stops after its words: `end` is "cut" or "hang"."""
-    events = [event for event in _EVENTS[api]((words,), USUAL, "")]
+    events = _EVENTS[api]((words,), USUAL, "")
     at = next(index for index, event in enumerate(events) if "delta" in event and words in event)
     return {"headers": SSE, "chunks": [{"text": text} for text in events[: at + 1]], "end": end}
+
+
+def cut_after(exchange: Json, events: int) -> Json:
+    """The same answer, whose connection breaks after so many events."""
+    return {**exchange, "chunks": exchange["chunks"][:events], "end": "cut"}
 
 
 def refusal(status: int, message: str = "no", kind: str = "api_error", **headers: str) -> Json:
@@ -82,7 +87,8 @@ def _anthropic(blocks: tuple[Block, ...], tokens: Tokens, stop: str) -> list[str
     for index, block in enumerate(blocks):
         at = {"index": index}
         if isinstance(block, str):
-            start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block}
+            start: Json = {"type": "text", "text": ""}
+            delta: Json = {"type": "text_delta", "text": block}
         else:
             start = {"type": "tool_use", "id": block.call_id, "name": block.name, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(block.arguments)}

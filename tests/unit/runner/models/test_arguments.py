@@ -17,6 +17,7 @@ from runner.models.arguments import (
     repair,
 )
 from runner.models.json_text import body_bytes
+from runner.models.shapes import is_list, is_object
 
 json_values = st.recursive(
     st.none()
@@ -39,10 +40,10 @@ def test_whole_arguments_are_read_as_json_reads_them(value: dict[str, object]) -
 
 def same(read: object, value: object) -> bool:
     """Equal; what is written as a float may come as the whole number that the session log writes for it."""
-    if isinstance(value, dict):
-        return isinstance(read, dict) and [*read] == [*value] and all(map(same, read.values(), value.values()))
-    if isinstance(value, list):
-        return isinstance(read, list) and len(read) == len(value) and all(map(same, read, value))
+    if is_object(value):
+        return is_object(read) and [*read] == [*value] and all(map(same, read.values(), value.values()))
+    if is_list(value):
+        return is_list(read) and len(read) == len(value) and all(map(same, read, value))
     return float(read) == value if isinstance(value, float) and isinstance(read, int) else read == value
 
 
@@ -56,9 +57,9 @@ def test_arguments_restored_from_the_log_are_sent_in_the_same_bytes(value: dict[
 
 def all_safe(value: object) -> bool:
     """Without integers that the log's doubles do not hold."""
-    if isinstance(value, dict):
+    if is_object(value):
         return all(map(all_safe, value.values()))
-    if isinstance(value, list):
+    if is_list(value):
         return all(map(all_safe, value))
     return not isinstance(value, int) or abs(value) <= 2**53
 
