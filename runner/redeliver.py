@@ -37,7 +37,7 @@ def split_head_address(address: str) -> tuple[str, str]:
         split = urlsplit(store)
         address.encode()
     except ValueError as error:
-        raise Refused("not_a_head", [f"{ascii(address)} is no address ({error}): correct it"]) from None
+        raise Refused("not_a_head", [f"{address!a} is no address ({error}): correct it"]) from None
     if "://" in store and not split.netloc and not split.path:
         raise Refused("not_a_head", [f"{address} names no store"])
     return store or "/", pipeline

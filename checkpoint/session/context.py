@@ -117,9 +117,13 @@ def _fault(message: Any) -> str | None:
     fields = cast("JsonObject", message)
     if fields.get("role") not in _WITH_CONTENT:
         return None
-    content = fields.get("content")
-    if isinstance(content, str):
-        return None
-    if isinstance(content, list) and all(isinstance(block, dict) for block in cast("list[Any]", content)):
+    if is_content(fields.get("content")):
         return None
     return "the content of this message is neither a text nor a list of blocks"
+
+
+def is_content(content: Any) -> bool:
+    """Whether a message can have this content: a text or a list of blocks."""
+    if isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(isinstance(block, dict) for block in cast("list[Any]", content))
