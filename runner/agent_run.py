@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from checkpoint.jsontypes import JsonObject
+from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.manifest import Counters, PendingQuestion
 from checkpoint.session.errors import SessionLogBroken
 from checkpoint.session.llm import convert_to_llm
@@ -188,6 +188,7 @@ def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[Agen
                 if message.get("role") == "assistant":
                     run.usage.requests += 1
                     run.usage.add(message)
+                    warn_of_unknown_cost(parts, message)
                 elif message.get("role") == "user":
                     run.input_appended = True
             case TurnEnd():
@@ -199,6 +200,19 @@ def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[Agen
                 pass
 
     return on_event
+
+
+def warn_of_unknown_cost(parts: Parts, message: Message) -> None:
+    """A limit of cost that cannot be watched, because nobody knows the model's prices, must not pass for one that is."""
+    usage: JsonObject = message.get("usage") or {}
+    cost: JsonObject = usage.get("cost") or {}
+    if parts.spec.limits.max_cost_usd is None or not usage.get("totalTokens") or cost.get("total"):
+        return
+    model = f"{message.get('provider')}/{message.get('model')}"
+    hint = f"limits.max_cost_usd cannot count what {model} costs: give its prices in the model's `cost`"
+    if hint not in parts.warnings:
+        parts.warnings.append(hint)
+        parts.log.warning("cost_unknown", model=model, hint=hint)
 
 
 def announce(parts: Parts) -> Callable[[AgentEvent, AbortSignal | None], None]:

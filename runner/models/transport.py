@@ -100,12 +100,12 @@ def transport_failure(error: Exception, url: str) -> Failure:
     import httpx
 
     host = urlsplit(url).hostname or url.split("?", 1)[0]
-    text = f"Connection to {host} failed: {type(error).__name__}{f': {error}' if str(error) else ''}"
+    said = f"{host}: {type(error).__name__}{f': {error}' if str(error) else ''}"
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | httpx.LocalProtocolError):
         return Failure("model_invalid_request", f"The request could not be sent to {host}: {error}")
     if _is_untrusted(error):
-        return Failure("model_unavailable", text)
-    return connection_failure(text)
+        return Failure("model_unavailable", f"Not connected to {said}")
+    return connection_failure(f"Connection error with {said}")
 
 
 def _is_untrusted(error: BaseException | None) -> bool:
