@@ -89,10 +89,10 @@ class Stage:
 
         first = self.choices[0]
         tool = AgentTool("note", "Note.", {"type": "object", "properties": {}}, note)
-        self.agent = Agent(
-            stream_fn=first.stream, model=first.name, thinking_level=first.thinking_level, tools=[tool]
+        self.agent = Agent(stream_fn=first.stream, model=first.name, thinking_level=first.thinking_level, tools=[tool])
+        self.agent.subscribe(
+            lambda event, _: self.ended.append(event.message) if isinstance(event, MessageEnd) else None
         )
-        self.agent.subscribe(lambda event, _: self.ended.append(event.message) if isinstance(event, MessageEnd) else None)
         return RetryingAgent(
             self.agent,
             self.choices,
