@@ -203,7 +203,7 @@ def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[Agen
 
 
 def warn_of_unknown_cost(parts: Parts, message: Message) -> None:
-    """A limit of cost that cannot be watched, because nobody knows the model's prices, must not pass for one that is."""
+    """A limit that cannot be watched, because nobody knows the model's prices, must not pass for one that is."""
     usage: JsonObject = message.get("usage") or {}
     cost: JsonObject = usage.get("cost") or {}
     if parts.spec.limits.max_cost_usd is None or not usage.get("totalTokens") or cost.get("total"):

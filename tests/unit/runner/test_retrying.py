@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 BUSY = Failure("model_overloaded", "busy", transient=True)
 FATAL = Failure("model_invalid_request", "bad")
 USER: Message = {"role": "user", "content": [{"type": "text", "text": "Go."}]}
-CALL = {"type": "toolCall", "id": "call_1", "name": "note", "arguments": {}}
+CALL: dict[str, Any] = {"type": "toolCall", "id": "call_1", "name": "note", "arguments": {}}
 Said = Failure | str | dict[str, Any]
 """What a model does with one request: fail, say something, or call a tool."""
 
