@@ -63,8 +63,7 @@ class Pipelines:
 
     def first_request(self, store: dict[str, str], environment: dict[str, str]) -> float:
         """Milliseconds from exec to the first assistant `message_start`; the run must then end well."""
-        spec = self._write_spec(store)
-        command = [str(self._program), "run", str(spec), "--events"]
+        command = [*self.command(store), "--events"]
         started = time.perf_counter()
         with subprocess.Popen(
             command, env=environment, cwd=self._folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -79,6 +78,10 @@ class Pipelines:
         if process.returncode != 0 or elapsed is None:
             raise BenchFailed(f"runner run ended with {process.returncode}: {line!r} {errors[-500:]!r}")
         return elapsed
+
+    def command(self, store: dict[str, str]) -> list[str]:
+        """`runner run` on a pipeline of its own, in this folder."""
+        return [str(self._program), "run", str(self._write_spec(store))]
 
     def _write_spec(self, store: dict[str, str]) -> Path:
         name = f"bench-{next(self._numbers)}"
