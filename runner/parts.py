@@ -96,7 +96,7 @@ class Parts:
         return InfrastructureError(reason, f"{message} (a relaunch with a higher attempt is safe)")
 
     def stopped_before_commit(self, detail: str = "nothing was committed") -> RunnerError:
-        why = self.stop.signal or self.stop.reason or "a stop"
+        why = self.stop.signal or self.stop.reason or "the deadline"
         return StoppedBeforeCommit(
             "stopped_before_commit",
             f"{why} came before the commit ({detail}): relaunch with a higher attempt",

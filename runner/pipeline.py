@@ -117,6 +117,18 @@ async def deliver_record(parts: Parts, head: Head) -> Ending:
             message = f"the server refused the callback with HTTP {status}: mend the server or `server.callback_path`"
         case GaveUp():
             message = "the server did not acknowledge the callback in the time there was for it"
+    return _unacknowledged(parts, body, message)
+
+
+def ending_so_far(parts: Parts) -> Ending:
+    """How the process ends if it is cut off now: for when something holds it beyond its grace."""
+    head = parts.head.head
+    if parts.committed and head is not None and head.fields.terminal is not None:
+        return _unacknowledged(parts, _body(head), "the callback was under way when the grace was over")
+    return Ending.of(parts.stopped_before_commit("something held the process beyond its grace, maybe a tool"))
+
+
+def _unacknowledged(parts: Parts, body: str, message: str) -> Ending:
     again = f"`runner deliver {parts.store.address(parts.head_key)}` sends the stored record again"
     return Ending(Exit.UNACKNOWLEDGED, body, "unacknowledged", f"{message}; {again}")
 

@@ -21,6 +21,7 @@ from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
 from runner.errors import InfrastructureError, Refused, RunnerError
 from runner.exits import Exit
+from runner.last_resort import LastResort
 from runner.launch import Launch, load_launch
 from runner.secrets import Secrets, load_secrets, wanted_names
 from runner.signals import StopLatch
@@ -49,12 +50,14 @@ class RunOptions:
 def run_process(argument: str | None, options: RunOptions, stop: StopLatch) -> int:
     """Run one pipeline. Always writes the `settled` line, whatever happens."""
     lines = JsonLines(take_standard_output())
+    last_resort = LastResort(lines, stop)
     try:
-        ending = _run(argument, options, lines if options.events else None, stop)
+        ending = _run(argument, options, lines if options.events else None, stop, last_resort)
     except RunnerError as error:
         ending = Ending.of(error)
     except BaseException as error:  # noqa: BLE001 - the last line must be written, whatever the defect
         ending = _defect(error)
+    last_resort.ended(ending)
     lines.write(ending.settled_line())
     _report(ending)
     lines.close(FLUSH_S if stop.reason is None else STOPPED_FLUSH_S)
@@ -125,7 +128,9 @@ def _refuse_recording(launch: Launch, folder: Path) -> None:
         raise Refused("launch_refused", [f"--record: {problem}"])
 
 
-def _run(argument: str | None, options: RunOptions, events: JsonLines | None, stop: StopLatch) -> Ending:
+def _run(
+    argument: str | None, options: RunOptions, events: JsonLines | None, stop: StopLatch, last_resort: LastResort
+) -> Ending:
     began = time.monotonic()
     with stop.interrupting():
         launch, secrets = _load(argument, options.secrets_folder)
@@ -134,6 +139,7 @@ def _run(argument: str | None, options: RunOptions, events: JsonLines | None, st
             _refuse_recording(launch, options.record)
     from runner.check import RUN_FOLDER_PREFIX
     from runner.logs import configure_logs
+    from runner.pipeline import ending_so_far
     from runner.wiring import build_parts
 
     spec = launch.spec
@@ -167,6 +173,7 @@ def _run(argument: str | None, options: RunOptions, events: JsonLines | None, st
             record=options.record,
             began=began,
         )
+        last_resort.start(lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends)
         try:
             ending = _in_a_loop(_pipeline(parts))
         except RunnerError as error:

@@ -28,7 +28,10 @@ from settlement.outcome import (
 )
 
 CUT_OFF_S = 2.0
-"""How long cancelled work may take to end: what ignores even that is left behind."""
+"""How long cancelled work may take to end, at most half of what is left of the run's time: what ignores even that is
+left behind."""
+_LEAST_CUT_OFF_S = 0.05
+"""Without it, cancelled work would not get to run at all."""
 
 # --- what is needed of the others ---------------------------------------------------------------------------
 
@@ -126,7 +129,7 @@ async def run_agent_until_settled(agent: SettlingAgent, start: Start, parts: Run
         finally:
             unsubscribe()
     parts.gate.close()
-    await _end_tools(agent)
+    await _end_tools(agent, _cut_off_s(parts))
     await parts.gate.drain(parts.end_wait_s())
     return _read(agent, start, parts, ended, appended=parts.log.entries > before)
 
@@ -162,9 +165,9 @@ async def _abort(agent: SettlingAgent, run: "asyncio.Future[None]", parts: RunPa
         if await _first(run, urgent(), parts.end_wait_s() / 2):
             return None
     agent.abort()
-    if not await _first(run, urgent(), parts.end_wait_s()):
+    if not await _first(run, urgent(), parts.end_wait_s() - _cut_off_s(parts)):
         run.cancel()
-        await asyncio.wait({run}, timeout=CUT_OFF_S)
+        await asyncio.wait({run}, timeout=_cut_off_s(parts))
     return reason
 
 
@@ -186,13 +189,17 @@ def _raised(run: "asyncio.Future[None]") -> str | None:
     return None if error is None else f"the run raised {type(error).__name__}"
 
 
-async def _end_tools(agent: SettlingAgent) -> None:
+def _cut_off_s(parts: RunParts) -> float:
+    return max(_LEAST_CUT_OFF_S, min(CUT_OFF_S, parts.end_wait_s() / 2))
+
+
+async def _end_tools(agent: SettlingAgent, timeout_s: float) -> None:
     """Cancel what a failed run left in flight, and wait for it."""
     left = set(agent.in_flight)
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=CUT_OFF_S)
+        await asyncio.wait(left, timeout=timeout_s)
     for task in left:
         if task.done() and not task.cancelled():
             task.exception()  # looked at, so that asyncio does not report it

@@ -79,10 +79,10 @@ class StopLatch:
         self._raise_if_stopped()
 
     def join_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
-        """From now on signals arrive as callbacks of `loop`, which wakes it."""
+        """From now on signals wake `loop`, too. The latch is set beside it, so also where something holds the loop."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            name = signal.Signals(number).name
-            loop.add_signal_handler(number, lambda name=name: self.request("cancelled", signal_name=name))
+            loop.add_signal_handler(number, _only_wake)
+            signal.signal(number, self._on_signal)
 
     async def wait(self) -> None:
         """Return once a stop was requested."""
@@ -107,3 +107,7 @@ class StopLatch:
                 await event.wait()
         finally:
             self._woken.remove(event)
+
+
+def _only_wake() -> None:
+    """The loop's own part in a signal: its next round sees what the latch has set."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from checkpoint.jsontypes import JsonObject
@@ -46,6 +47,19 @@ async def _stubborn(_id: str, _args: JsonObject, _signal: AbortSignal | None, _u
     return text_result("done at last")
 
 
+async def _deaf(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    """Ignores even that it is cancelled."""
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+
+async def _block(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    """Holds the event loop, as a request without a timeout would."""
+    _until_there(Path("/no/such/file"))
+    return text_result("done at last")
+
+
 async def _secrets(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
     names = ("CALLBACK_SECRET", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PIPELINE_SPEC")
     return text_result(f"found: {[name for name in names if name in os.environ]}")
@@ -69,6 +83,8 @@ TOOLS = [
     AgentTool("large", "A long text.", {"type": "object", "properties": {"bytes": {"type": "integer"}}}, _large),
     AgentTool("hold", "Wait until a file is there.", ANY, _hold),
     AgentTool("stubborn", "Take a minute.", ANY, _stubborn),
+    AgentTool("deaf", "Never end.", ANY, _deaf),
+    AgentTool("block", "Let nobody else run for a minute.", ANY, _block),
     AgentTool("secrets", "Look for secrets.", ANY, _secrets),
     AgentTool("exit", "End the process.", ANY, _exit),
     AgentTool("print", "Print on standard output.", ANY, _print),

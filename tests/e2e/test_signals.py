@@ -108,6 +108,35 @@ def test_a_question_that_was_sent_before_the_signal_is_still_reported(scene: Sce
     assert [question["question_id"] for question in run.terminal["questions"]] == [server.cards[0].question_id]
 
 
+def test_a_tool_that_ignores_even_being_cancelled_leaves_time_to_settle(local_scene: Scene) -> None:
+    process = local_scene.start(local_scene.spec([calls(call("deaf"))], agent=OWN_TOOLS, **LIMITS), "--events")
+    process.wait_for(lambda line: line["type"] == "tool_execution_start")
+
+    process.signal(signal.SIGTERM)
+    run = process.finish()
+
+    assert run.exit == 0
+    assert run.seconds < GRACE_S + EXIT_S
+    assert run.settlement["reason"] == "cancelled"
+    assert run.checkpoint["decision"] == "commit"
+
+
+@pytest.mark.parametrize("stopped_by", ["a signal", "the deadline"])
+def test_a_tool_that_blocks_the_process_cannot_keep_it_beyond_its_grace(stopped_by: str, local_scene: Scene) -> None:
+    limits = {"grace_s": GRACE_S, "deadline_s": GRACE_S + 2 if stopped_by == "the deadline" else 600}
+    process = local_scene.start(local_scene.spec([calls(call("block"))], agent=OWN_TOOLS, limits=limits), "--events")
+    process.wait_for(lambda line: line["type"] == "tool_execution_start")
+
+    if stopped_by == "a signal":
+        process.signal(signal.SIGTERM)
+    run = process.finish()
+
+    assert run.exit == 143
+    assert run.seconds < 2 + GRACE_S + EXIT_S
+    assert run.error["reason"] == "stopped_before_commit"
+    assert local_scene.head()["state"] == "claimed", "left for a takeover"
+
+
 def test_a_tool_that_ignores_the_signal_is_cut_off_and_a_second_signal_does_not_wait_for_it(local_scene: Scene) -> None:
     spec = local_scene.spec([calls(call("stubborn"))], agent=OWN_TOOLS, limits={"grace_s": 60})
     patient = local_scene.at("patient")
