@@ -1,10 +1,16 @@
 """Answers over a real loopback connection to servers that cut, stall, refuse and talk nonsense."""
 
+import asyncio
+
+import httpx
 import pytest
 
-from runner.agent.types import StreamEvent
+from runner.agent.types import LlmContext, StreamEvent, StreamOptions
+from runner.models.answer import Surroundings
+from runner.models.calls import ModelCalls
 from runner.models.failure import Failure
 from runner.models.settings import Timeouts
+from runner.models.transport import HttpTransport
 from tests.fakes.model_server import ModelServer
 from tests.unit.runner.models.conftest import (
     KEY,
@@ -297,3 +303,40 @@ async def test_two_processes_send_the_same_bytes_for_the_same_conversation(harne
         first, second = (request["raw"] for request in server.requests)
     assert first == second
     assert b"cache_control" in first
+
+
+async def test_the_client_is_made_once_by_whoever_comes_first(anyio_backend: str) -> None:
+    """The preload thread and the first request may meet."""
+    made: list[httpx.AsyncClient] = []
+
+    def make() -> httpx.AsyncClient:
+        made.append(httpx.AsyncClient(verify=False))
+        return made[-1]
+
+    transport = HttpTransport(make)
+    around = Surroundings(transport)
+    with ModelServer([{"headers": SSE, "chunks": [{"text": text_answer("Hello")}]}]) as server:
+        preload = asyncio.to_thread(transport.preload)
+        calls = ModelCalls(around, keys={"anthropic": KEY})
+        context = LlmContext("", [{"role": "user", "content": "Hi"}])
+        answer = calls(anthropic_model(server.base_url), context, StreamOptions())
+        _, message = await asyncio.gather(preload, answer.result())
+    await transport.aclose()
+    assert message["stopReason"] == "stop"
+    assert len(made) == 1
+
+
+async def test_a_client_that_cannot_be_made_is_a_failed_answer(anyio_backend: str) -> None:
+    def make() -> httpx.AsyncClient:
+        raise FileNotFoundError("no such file: certificates.pem")
+
+    transport = HttpTransport(make)
+    transport.preload()
+    calls = ModelCalls(Surroundings(transport), keys={"anthropic": KEY})
+    context = LlmContext("", [{"role": "user", "content": "Hi"}])
+    message = await calls(anthropic_model("http://127.0.0.1:9"), context, StreamOptions()).result()
+    assert message["stopReason"] == "error"
+    assert "check SSL_CERT_FILE and the proxy variables" in message["errorMessage"]
+    failure = calls.last_failure
+    assert failure is not None
+    assert (failure.reason, failure.retryable) == ("model_unavailable", False)
