@@ -87,6 +87,7 @@ class ModelCalls:
             self._options,
             api_key=options.api_key or self._options.api_key or self._keys.get(model.provider),
             reasoning=options.reasoning,
+            cache_retention=model.cache_retention,
         )
         talk = Conversation(context.system_prompt or "", context.messages, declarations(context.tools))
         recording = self._recorder.begin(model) if self._recorder is not None else None

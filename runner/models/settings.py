@@ -16,6 +16,7 @@ LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 KEYLESS_PROVIDERS = frozenset(("ollama", "vllm", "llama.cpp", "llamacpp", "lmstudio"))
 _CREDENTIAL_HEADERS = ("authorization", "api-key", "apikey", "token")
 CacheRetention = Literal["none", "short", "long"]
+CACHE_RETENTIONS = ("none", "short", "long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class ModelSettings:
     prices: Prices | None = None
     """None: looked up by `pricing.PriceBook`."""
     compat: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    cache_retention: CacheRetention = "short"
     timeouts: Timeouts = Timeouts()
 
     @property
@@ -184,6 +186,7 @@ def settings_from_spec(spec: Mapping[str, Any]) -> ModelSettings:
         context_window=spec.get("context_window"),
         input=tuple(spec.get("input") or ("text",)),
         prices=prices_from_spec(spec["cost"]) if spec.get("cost") else None,
+        cache_retention=compat.pop("cache_retention", "short"),
         compat=compat,
         timeouts=Timeouts(**timeouts),
     )
@@ -203,10 +206,12 @@ def prices_from_spec(cost: Mapping[str, Any]) -> Prices:
 
 
 def _compat(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags, of which `reasoning` and `thinking_levels` are read here: they are the same for all protocols."""
+    """The flags; `reasoning`, `thinking_levels` and `cache_retention` are those of all protocols and judged here."""
     compat: dict[str, Any] = dict(spec.get("compat") or {})
     if not isinstance(compat.get("reasoning", False), bool):
         raise BadModelSettings("model.compat.reasoning: must be true or false")
+    if compat.get("cache_retention", "short") not in CACHE_RETENTIONS:
+        raise BadModelSettings(f"model.compat.cache_retention: must be one of {', '.join(CACHE_RETENTIONS)}")
     levels = compat.get("thinking_levels")
     if levels is not None and not is_object(levels):
         raise BadModelSettings("model.compat.thinking_levels: must be an object")

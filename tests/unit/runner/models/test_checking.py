@@ -1,5 +1,6 @@
 """What `check` says of a model's settings, and what every field of the spec's model does to a request."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,9 +72,11 @@ def test_every_flag_that_is_a_word_has_its_choices() -> None:
         {"thinking_levels": {"huge": "x"}},
         {"thinking_levels": {"high": 5}},
         {"thinking_levels": {"high": ""}},
+        {"cache_retention": "forever"},
+        {"cache_retention": []},
     ],
 )
-def test_thinking_flags_of_a_wrong_type_are_refused(compat: dict[str, Any]) -> None:
+def test_flags_of_all_protocols_are_refused_if_their_value_is_wrong(compat: dict[str, Any]) -> None:
     with pytest.raises(BadModelSettings, match=r"model\.compat\."):
         settings(compat=compat)
 
@@ -157,3 +160,32 @@ def test_the_words_of_a_provider_stand_for_levels() -> None:
     model = settings(thinking_level="max", compat={"thinking_levels": {"max": "ultra", "off": "none"}})
     assert body(model, "max")["reasoning_effort"] == "ultra"
     assert body(model, "off")["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("api", "long"),
+    [
+        (ANTHROPIC, "'ttl': '1h'"),
+        (COMPLETIONS, "'prompt_cache_retention': '24h'"),
+        (RESPONSES, "'prompt_cache_retention': '24h'"),
+    ],
+)
+def test_how_long_prompts_are_cached_can_be_chosen(api: str, long: str) -> None:
+    """Asked through the calls, as the agent does."""
+
+    def sent(**compat: str) -> str:
+        model = settings(api, compat=compat)
+        options = CallOptions(session_id="s1", cache_retention=model.cache_retention)
+        return str(wire_protocol(api).request(model, TALK, options).body)
+
+    assert long in sent(cache_retention="long")
+    assert long not in sent()
+    assert "cache" not in sent(cache_retention="none")
+
+
+def test_the_documentation_lists_every_flag_and_every_choice() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "models.md").read_text()
+    flags = {name for api in APIS for name in wire_protocol(api).flags}
+    shared = {"reasoning", "thinking_levels", "needs_api_key", "cache_retention"}
+    assert {name for name in flags | shared if f"| `{name}` |" not in page} == set()
+    assert {word for words in CHOICES.values() for word in words if word and f"`{word}`" not in page} == set()
