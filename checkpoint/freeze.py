@@ -7,16 +7,16 @@ appended.
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from checkpoint.errors import CheckpointFailed
 from checkpoint.manifest import Segment
 from checkpoint.segments import PIECE_BYTES, total_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The leading bytes of a session log that the store holds already.
 
     `restored` came from the restored manifest (never sent again), `own` were stored by this pipeline (its
@@ -38,8 +38,7 @@ class Stored:
 NOTHING_STORED = Stored()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """What a checkpoint is made of: the first `size` bytes of the log at `path`."""
 
     path: Path

@@ -6,7 +6,6 @@ both fence and commit. Fields nobody here knows survive every change: a head kee
 changes only named fields.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -67,16 +66,14 @@ class HeadFields(Struct, frozen=True, kw_only=True):
     terminal: Terminal | None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """A head: its known fields, and the JSON object they were read from (with the unknown ones)."""
 
     fields: HeadFields
     json: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(Struct, frozen=True):
     """Who wants the pipeline. `claim_id` is random per process, `restore` is the launch's restore point."""
 
     pipeline_id: str
@@ -93,42 +90,36 @@ class Claimant:
 # What a claim, or a later write, comes to. All of them are ordinary results.
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """The pipeline is ours. `over` is the head of the attempt that was taken over, if any."""
 
     head: Head
     over: Head | None
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(Struct, frozen=True):
     """The head holds what was to be written."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyTerminal:
+class AlreadyTerminal(Struct, frozen=True):
     """A terminal record is stored: run nothing, deliver its body."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True):
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedBefore:
+class RejectedBefore(Struct, frozen=True):
     """The server has refused this pipeline's terminal record."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(Struct, frozen=True):
     """Another process owns the pipeline (`head`; None if the record has vanished). Nothing of ours may be
     written.
     """
@@ -136,15 +127,13 @@ class Fenced:
     head: Head | None
 
 
-@dataclass(frozen=True, slots=True)
-class OtherSession:
+class OtherSession(Struct, frozen=True):
     """This pipeline id belongs to another session: the launch is wrong."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class WriteClaim:
+class WriteClaim(Struct, frozen=True):
     """Write `head`: under `If-None-Match: *` if `over` is None, else under `If-Match` with the etag of
     `over`.
     """
@@ -186,20 +175,17 @@ def settled_as(found: Head) -> Settled | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWrite:
+class OwnWrite(Struct, frozen=True):
     """What was to be written is there already."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class TryAgain:
+class TryAgain(Struct, frozen=True):
     """The head is still ours and older: write again under its present etag."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overtaken:
+class Overtaken(Struct, frozen=True):
     """Somebody else wrote (or the record vanished): `head` is what stands there."""
 
     head: Head | None

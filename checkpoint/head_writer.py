@@ -10,8 +10,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from checkpoint.errors import StoreError
 from checkpoint.head import (
@@ -55,8 +56,7 @@ def new_claim_id() -> str:
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     head: Head
     etag: str
 

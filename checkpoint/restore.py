@@ -11,10 +11,11 @@ import hashlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from checkpoint.errors import DamagedRecord, RestoreFailed, StoreError
 from checkpoint.freeze import NOTHING_STORED, Stored
@@ -45,8 +46,7 @@ class Indexer(Protocol):
     def feed(self, chunk: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """A restored log at `path`. The indexer has seen all of it; finishing the index is the caller's."""
 
     path: Path

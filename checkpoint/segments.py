@@ -7,8 +7,9 @@ disk.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, cast
+
+from msgspec import Struct
 
 from checkpoint.errors import RestoreFailed
 from checkpoint.keys import segment_key
@@ -25,16 +26,14 @@ _SEARCH_BYTES = 64 * 1024
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Bytes `start` to `end` of the session log, at line borders."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedSegment:
+class EncodedSegment(Struct, frozen=True):
     segment: Segment
     stored: bytes
 

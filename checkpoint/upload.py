@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec import Struct, field
 
 from checkpoint.errors import CheckpointFailed, StoreError
 from checkpoint.freeze import Candidate, Stored
@@ -49,8 +49,7 @@ _CONFLICT_ROUNDS = 6
 _PAUSE_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFacts:
+class CheckpointFacts(Struct, frozen=True):
     """What the manifest says besides its segments. `created_at` is RFC 3339, UTC, with milliseconds."""
 
     session_id: str
@@ -64,8 +63,7 @@ class CheckpointFacts:
     counters: Counters = field(default_factory=Counters)
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
+class Uploaded(Struct, frozen=True):
     """A stored checkpoint: what the terminal record names, and what it cost."""
 
     key: str
@@ -75,8 +73,7 @@ class Uploaded:
     """Bytes of all bodies sent for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLines:
+class StoredLines(Struct, frozen=True):
     """The log's lines in the store: kept segments and new ones."""
 
     stored: Stored

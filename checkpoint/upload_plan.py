@@ -1,8 +1,9 @@
 """Which bytes of a log are stored anew, and in which order a checkpoint reaches the store. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from checkpoint.freeze import Stored
 from checkpoint.manifest import Segment
@@ -14,22 +15,19 @@ MERGE_OVER = 16
 """More small segments of one pipeline than this, at the end of its list, become one."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLines:
+class StoreLines(Struct, frozen=True):
     """Store the lines of one extent as a segment."""
 
     extent: Extent
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFile:
+class StoreFile(Struct, frozen=True):
     """Store a further transcript under its name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreManifest:
+class StoreManifest(Struct, frozen=True):
     """Store the manifest that names all of them."""
 
 

@@ -31,10 +31,10 @@ from runner.tools.ask_user import asking_tools
 from runner.tools.registry import ToolSetupError, load_own_tools
 from runner.usage import UsageTotals
 from settlement.outcome import BeforeRunFailure, ModelFailure, Outcome
-from settlement.settle import AskUser, Settlement
 
 if TYPE_CHECKING:
     from runner.models.failure import Failure
+    from settlement.settle import Settlement
 
 
 @dataclass(slots=True)
@@ -54,8 +54,10 @@ class AgentRun:
             cost_usd=before.cost_usd + self.usage.cost_usd,
         )
 
-    def pending_questions(self, settlement: Settlement, session: OpenSession) -> tuple[PendingQuestion, ...]:
+    def pending_questions(self, settlement: "Settlement", session: OpenSession) -> tuple[PendingQuestion, ...]:
         """What the session waits for after this run."""
+        from settlement.settle import AskUser
+
         if isinstance(settlement, AskUser):
             return tuple(
                 PendingQuestion(question_id=q.question_id, tool_call_id=q.tool_call_id, entry_id=q.entry_id)

@@ -6,7 +6,8 @@ are cleaned where they are made. Refuses tool results that would end the run, or
 
 import inspect
 from collections.abc import AsyncIterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.session.context import is_content

@@ -5,8 +5,9 @@ stored, and holds the exact bytes of the callback.
 """
 
 import time
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
+
+from msgspec.structs import asdict, replace
 
 from checkpoint.diagnostic import store_diagnostic
 from checkpoint.errors import CheckpointFailed, StoreError

@@ -1,15 +1,15 @@
 """How the process ends: the exit code and the `settled` line."""
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject
 from runner.errors import RunnerError
 from runner.exits import Exit
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     exit_code: Exit
     terminal: str | None = None
     """The stored callback body."""

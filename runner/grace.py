@@ -3,8 +3,9 @@
 Each phase ends at the sum of the shares up to it, so that it also uses what the earlier ones left.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Phase: TypeAlias = Literal["agent", "freeze", "upload", "commit", "callback"]
 
@@ -17,8 +18,7 @@ SHARES: tuple[tuple[Phase, float], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Grace:
+class Grace(Struct, frozen=True):
     """`started` is a monotonic time in seconds, `grace_s` the whole budget."""
 
     started: float

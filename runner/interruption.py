@@ -8,8 +8,9 @@ that may not ask, whatever its output says.
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.abort import AbortSignal
@@ -21,8 +22,7 @@ ASK_TOOLS = frozenset({"ask_user", "collect_form_input"})
 """The tools that may always ask."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCall:
+class AskedCall(Struct, frozen=True):
     tool_call_id: str
     tool_name: str
 

@@ -6,10 +6,10 @@ Everything here ends in `Refused` (exit 78) or `UsageError` (64); nothing has be
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -22,8 +22,7 @@ ENV_SPEC = "PIPELINE_SPEC"
 ENV_SPEC_FILE = "PIPELINE_SPEC_FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     spec: Spec
     base: Path
     """Relative paths of the spec are relative to this folder."""

@@ -6,9 +6,10 @@ process's words.
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from checkpoint.errors import DamagedRecord, StoreError
 from checkpoint.head_writer import HeadWriter
@@ -23,7 +24,9 @@ from runner.signals import StopLatch
 from runner.spec import Spec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
-from settlement.delivery import Delivery
+
+if TYPE_CHECKING:
+    from settlement.delivery import Delivery
 
 T = TypeVar("T")
 
@@ -34,15 +37,14 @@ BULK_S = 1800.0
 
 
 class Courier(Protocol):
-    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> Delivery:
+    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> "Delivery":
         """Send a stored record until the server's verdict is final or the budget is used up; never raises for
         what the server does.
         """
         ...
 
 
-@dataclass(slots=True)
-class Parts:
+class Parts(Struct):
     spec: Spec
     log: Logger
     stop: StopLatch

@@ -12,15 +12,11 @@ from checkpoint.errors import DamagedRecord, StoreError
 from checkpoint.head import Acknowledged, AlreadyTerminal, Claimant, Claimed, Fenced, Head, OtherSession, RejectedBefore
 from checkpoint.head_writer import ClaimResult, new_claim_id
 from checkpoint.manifest import RestorePoint
-from runner.commit import settle_and_commit
 from runner.ending import Ending
 from runner.errors import Refused, fenced
 from runner.exits import Exit
 from runner.parts import SMALL_CALL_S, Parts
 from runner.work import do_the_work
-from settlement.delivery import Delivery
-from settlement.verdict import Delivered, GaveUp, Rejected
-from settlement.verdict import Refused as ServerRefused
 from settlement.wire import time_text
 
 
@@ -48,6 +44,8 @@ async def run_pipeline(parts: Parts) -> Ending:
                 ],
             )
     work = await do_the_work(parts, head)
+    from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
+
     terminal = await settle_and_commit(parts, work)
     return await deliver_record(parts, terminal)
 
@@ -88,6 +86,10 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
 
 async def deliver_record(parts: Parts, head: Head) -> Ending:
     """Send the stored body, and note the server's verdict in the head (best effort: the server has it anyway)."""
+    from settlement.delivery import Delivery
+    from settlement.verdict import Delivered, GaveUp, Rejected
+    from settlement.verdict import Refused as ServerRefused
+
     parts.committed = True
     body, terminal, server = _body(head), head.fields.terminal, parts.spec.server
     if head.fields.state == "rejected":

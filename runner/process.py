@@ -13,9 +13,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
@@ -180,7 +182,7 @@ def _run(
             ending = Ending.of(error)
         except Exception as error:
             log.exception("defect")
-            ending = replace(_defect(error), traceback=None)
+            ending = msgspec.structs.replace(_defect(error), traceback=None)
         keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
         if keep:
             log.warning("session_log_kept", folder=str(folder))

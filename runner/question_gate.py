@@ -12,9 +12,11 @@ forgotten.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from runner.agent.abort import AbortSignal
 from runner.interruption import AskedCall
@@ -27,13 +29,11 @@ MAX_QUESTIONS = 20
 """Of one run. The terminal callback names them all and has room for 20 KB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """The server has the question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The server will not take it. `message` is a sentence for the model, without secrets."""
 
     message: str
@@ -43,8 +43,7 @@ class Refused:
     """An earlier try of the same question had no answer and may have been taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """No try had a final answer."""
 
     message: str
@@ -64,8 +63,7 @@ class QuestionSender(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Struct, frozen=True):
     """Who asks: goes into every question."""
 
     pipeline_id: str
@@ -74,8 +72,7 @@ class Asker:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """What a tool call wants to have asked, validated. Either `question` or `form`."""
 
     tool_call_id: str
@@ -87,13 +84,11 @@ class Ask:
     stream_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     question_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotAsked:
+class NotAsked(Struct, frozen=True):
     message: str
     """A sentence for the model: why, and what to do instead."""
 

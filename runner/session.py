@@ -3,8 +3,9 @@
 What is wrong with the session itself is a value (`BeforeRunFailure`); a store that cannot be reached raises.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from checkpoint.errors import RestoreFailed
 from checkpoint.freeze import NOTHING_STORED, Stored
@@ -26,8 +27,7 @@ from runner.start import drop_failed_tail, pending_questions
 from settlement.outcome import BeforeRunFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The restored state, before this pipeline appended anything."""
 
     entries: int
@@ -35,8 +35,7 @@ class Kept:
     leaf_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSession:
+class OpenSession(Struct, frozen=True):
     path: Path
     log: SessionLog
     messages: list[Message]

@@ -8,8 +8,10 @@ is `settlement.settle`) and to wait without a bound: an agent that ignores its a
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import Message
 from runner.agent.types import Listener
@@ -82,13 +84,11 @@ class StopRequests(Protocol):
 # --- the run ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StartWithPrompt:
+class StartWithPrompt(Struct, frozen=True):
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartByContinuing:
+class StartByContinuing(Struct, frozen=True):
     input_taken: bool = True
     """What the outcome says of the input, which is in the log already, if there was one."""
 
@@ -96,8 +96,7 @@ class StartByContinuing:
 Start: TypeAlias = StartWithPrompt | StartByContinuing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
+class RunParts(Struct, frozen=True, kw_only=True):
     """What stands around the agent of one run. `policy` and `interruption` are its hooks."""
 
     policy: StopPolicy
@@ -134,8 +133,7 @@ async def run_agent_until_settled(agent: SettlingAgent, start: Start, parts: Run
     return _read(agent, start, parts, ended, appended=parts.log.entries > before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(Struct, frozen=True):
     raised: str | None = None
     aborted_for: AbortReason | None = None
 

@@ -5,8 +5,9 @@ input goes on where Pi's `continue()` may, and never past a pending question.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.interruption import sent_text
@@ -16,16 +17,14 @@ REPLY_ENTRY = "runner.reply"
 """`customType` of the entry that names the question which the following user message answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     prompt: Message | None
     """The user message to start with; None continues."""
     reply_to: str | None = None
     """The tool call that the prompt answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class CannotBegin:
+class CannotBegin(Struct, frozen=True):
     reason: Literal["stale_reply", "nothing_to_do"]
     message: str
 

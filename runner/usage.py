@@ -1,13 +1,13 @@
 """What a run used, added up from its assistant messages (Pi's `usage` fields)."""
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject, Message
 
 
-@dataclass(slots=True)
-class UsageTotals:
+class UsageTotals(Struct):
     """Tokens and US dollars of one pipeline. `requests` counts model requests, `turns` finished turns."""
 
     input: int = 0

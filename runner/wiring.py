@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from checkpoint.head_writer import HeadWriter
 from checkpoint.keys import head_key
@@ -24,9 +25,11 @@ from runner.signals import StopLatch
 from runner.spec import StoreSpec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
-from settlement.delivery import Delivery, Try, deliver
 from settlement.signing import CallbackSecrets
 from settlement.wire import time_text
+
+if TYPE_CHECKING:
+    from settlement.delivery import Delivery, Try
 
 
 def store_opener(settings: StoreSpec, base: Path, secrets: Secrets) -> Callable[[str], FileStore | S3Store]:
@@ -57,10 +60,12 @@ class HttpCourier:
         self._log = log
         self._traceparent = traceparent
 
-    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> Delivery:
+    async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> "Delivery":
+        from settlement.delivery import deliver
+
         assert self._secrets is not None, "a launch with a server has the secret"
 
-        def on_try(tried: Try) -> None:
+        def on_try(tried: "Try") -> None:
             self._log.info("callback_try", number=tried.number, answer=str(tried.answer), verdict=str(tried.verdict))
 
         return await deliver(

@@ -6,7 +6,9 @@ store that fails while restoring ends the process without a settlement, because 
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from checkpoint.errors import CheckpointFailed, DamagedRecord, StoreError
 from checkpoint.freeze import Candidate, freeze
@@ -25,8 +27,7 @@ _OF_THE_RESTORE_POINT = ("misconfigured", "missing_bucket", "too_large")
 """The store was good enough for the claim: these speak of what is to be restored, and no relaunch would help."""
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """What this process has in hand between claim and commit."""
 
     outcome: Outcome

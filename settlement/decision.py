@@ -5,23 +5,22 @@ leaves the one that is there. Refuses to commit what cannot be trusted (a broken
 nothing new.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
+
+from msgspec import Struct
 
 from settlement.outcome import Outcome
 from settlement.reasons import FailureReason
 from settlement.settle import AskUser, Failure, Settlement, Success
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     source: Literal["frozen", "progress"] = "frozen"
     """`frozen`: the log as this process froze it; `progress`: what the head's progress names."""
     kind: Literal["commit"] = "commit"
 
 
-@dataclass(frozen=True, slots=True)
-class KeepPrevious:
+class KeepPrevious(Struct, frozen=True):
     diagnostic: bool = False
     """Store the log beside the checkpoints, for people to look at; nothing restores from it."""
     kind: Literal["keep_previous"] = "keep_previous"
@@ -30,8 +29,7 @@ class KeepPrevious:
 CheckpointDecision: TypeAlias = Commit | KeepPrevious
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFacts:
+class CheckpointFacts(Struct, frozen=True, kw_only=True):
     appended: bool
     """The log has entries that the restored session did not have."""
     progress_stored: bool = False

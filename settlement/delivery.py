@@ -12,9 +12,10 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from settlement.errors import AddressInvalid
 from settlement.signing import CallbackSecrets, webhook_headers
@@ -40,8 +41,7 @@ MAX_HEADER_CHARS = 128
 """What a server says goes into logs, so it is kept short."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """Everything that `deliver` takes from outside besides the network."""
 
     monotonic: Callable[[], float] = time.monotonic
@@ -53,8 +53,7 @@ class Surroundings:
 REAL_WORLD = Surroundings()
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(Struct, frozen=True):
     """One finished try, for logs: nothing in here is secret."""
 
     number: int
@@ -62,8 +61,7 @@ class Try:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     verdict: FinalVerdict
     tries: int
     may_have_arrived: bool

@@ -5,14 +5,14 @@ user" is what the settlement says, so that one table decides it and every part o
 run.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 # --- questions ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Interruption:
+class Interruption(Struct, frozen=True):
     """The first asking tool result of the run: why the run stopped after its turn."""
 
     tool_call_id: str
@@ -22,8 +22,7 @@ class Interruption:
     kind: Literal["user_input_required"] = "user_input_required"
 
 
-@dataclass(frozen=True, slots=True)
-class SentQuestion:
+class SentQuestion(Struct, frozen=True):
     """A question that went out to the server, or may have."""
 
     question_id: str
@@ -44,8 +43,7 @@ StopReason: TypeAlias = Literal["interruption", "cancelled", "paused"] | LimitRe
 AbortReason: TypeAlias = Literal["cancelled", "deadline_exceeded"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The run was stopped after a complete turn (or before its first)."""
 
     reason: StopReason
@@ -53,8 +51,7 @@ class Stop:
     """True if the loop would have gone on: open tool work, or queued messages. False: it had ended anyway."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastAssistant:
+class LastAssistant(Struct, frozen=True):
     """The last assistant message of this run (none of a restored session's)."""
 
     stop_reason: str
@@ -74,8 +71,7 @@ ModelFailureReason: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFailure:
+class ModelFailure(Struct, frozen=True):
     """What the provider's adapter made of the error that ended the run, after its retries.
 
     `message` says what the provider said, and holds no secret.
@@ -89,24 +85,21 @@ class ModelFailure:
 BeforeRunReason: TypeAlias = Literal["restore_failed", "stale_reply", "nothing_to_do", "setup_failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeRunFailure:
+class BeforeRunFailure(Struct, frozen=True):
     """The pipeline was claimed, but its agent could not be started. `message` says what was found."""
 
     reason: BeforeRunReason
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Undelivered:
+class Undelivered(Struct, frozen=True):
     """A message that was queued for the agent and that no turn took."""
 
     queue: Literal["steering", "follow_up"]
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """Everything the settlement depends on. Each field is a fact of its own; by default it did not happen."""
 
     log_broken: str | None = None

@@ -5,8 +5,9 @@ its committed restore point, be it the new one or the previous one. `advice` is 
 what to do.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from settlement.outcome import BeforeRunReason, LimitReason, ModelFailureReason
 
@@ -27,8 +28,7 @@ FailureReason: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRule:
+class FailureRule(Struct, frozen=True):
     retryable: bool
     resumable: bool
     advice: str

@@ -8,15 +8,15 @@ during its last turn.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from settlement.outcome import Interruption, LimitReason, Outcome, SentQuestion, StopReason, run_failed
 from settlement.reasons import FAILURE_RULES, FailureReason
 
 
-@dataclass(frozen=True, slots=True)
-class AskUser:
+class AskUser(Struct, frozen=True):
     """The session waits for a person. `questions` is never empty and holds the interruption's own."""
 
     interruption: Interruption
@@ -30,14 +30,12 @@ class AskUser:
     kind: Literal["ask_user"] = "ask_user"
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(Struct, frozen=True):
     text: str
     kind: Literal["success"] = "success"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     reason: FailureReason
     message: str
     """One sentence: what happened, then what to do. Holds no secret."""

@@ -7,9 +7,10 @@ Sources: docs/callbacks.md; RFC 9110 10.2.3 (Retry-After); RFC 9457 (problem typ
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC
 from typing import TypeAlias
+
+from msgspec import Struct
 
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
@@ -17,8 +18,7 @@ LAST_TRY_S = 0.5
 """What is kept of the budget so that a wait ends in one more try; with less left, none is worth it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the server said."""
 
     status: int
@@ -28,8 +28,7 @@ class Answer:
     """The header as it came."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(Struct, frozen=True):
     """The try ended without a status that can be relied on."""
 
     what: str
@@ -37,33 +36,28 @@ class NoAnswer:
     may_have_arrived: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """2xx: the server has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The server will never take it: 410, or 409 for any reason but `in-flight`. Exit code 76."""
 
     status: int
     problem_type: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The server did not understand or not allow it; the same again would fail the same way. Exit code 77."""
 
     status: int
 
 
-@dataclass(frozen=True, slots=True)
-class GaveUp:
+class GaveUp(Struct, frozen=True):
     """No final answer within the budget. Exit code 77."""
 
     last: Answer | NoAnswer | None

@@ -6,9 +6,10 @@ request could be built from.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.session.decoding import decode_text, parse
@@ -21,8 +22,7 @@ from checkpoint.session.system_prompt import system_prompt_of
 _WITH_CONTENT: Final = frozenset({"user", "assistant", "toolResult", "system"})
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContext:
+class SessionContext(Struct, frozen=True):
     """The conversation as the agent takes it up again.
 
     `messages` are in order and hold no system messages: what those add up to is `system_prompt` (None if

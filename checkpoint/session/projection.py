@@ -5,8 +5,9 @@ Pure. Refuses to decode what it does not need: it asks for single entries by the
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject
 from checkpoint.session.index import EntryHead
@@ -19,8 +20,7 @@ _BLOCKS: Final = frozenset({"user", "assistant", "toolResult"})
 _EDITABLE: Final = frozenset({"user", "assistant", "toolResult", "custom"})
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Struct, frozen=True):
     """`positions`: the entries of the context, in its order. `messages`: each with the position it comes
     from.
     """

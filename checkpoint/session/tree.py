@@ -4,8 +4,9 @@ Pure. Refuses to follow a cycle: it is reported as a value, with the entry that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from checkpoint.session.javascript import identity, truthy
 
@@ -19,8 +20,7 @@ class Node(Protocol):
     def parent_id(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Positions of the entries, root first. `cycle` is the position met again, `orphan` whether the parent of
     the first entry is not in the file (Pi starts the branch there; so do we)."""
 

@@ -4,9 +4,10 @@ be. Pure.
 Refuses keys that could leave their store: absolute ones, empty or dotted parts, control characters.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from checkpoint.errors import StoreError
 
@@ -14,15 +15,13 @@ _KEY_BYTES = 1024
 _PART_BYTES = 255
 
 
-@dataclass(frozen=True, slots=True)
-class S3Address:
+class S3Address(Struct, frozen=True):
     bucket: str
     path: str
     """A prefix or key without slashes at its ends; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileAddress:
+class FileAddress(Struct, frozen=True):
     path: str
     """As written: may be relative if it was no URL."""
 

@@ -4,21 +4,20 @@ Refuses to be more: no listing by page, no metadata, no delete. Nothing here ove
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Written:
+
+class Written(Struct, frozen=True):
     """The object now holds the given bytes. `etag` is opaque: good for `put_if_match`, never a checksum."""
 
     etag: str
 
 
-@dataclass(frozen=True, slots=True)
-class PreconditionFailed:
+class PreconditionFailed(Struct, frozen=True):
     """412 (or 404 of a conditional overwrite): the condition does not hold; nothing was changed by this
     call.
 
@@ -27,22 +26,19 @@ class PreconditionFailed:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """409: another conditional write was under way; read again and retry, bounded."""
 
 
 PutResult: TypeAlias = Written | PreconditionFailed | Conflict
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(Struct, frozen=True):
     data: bytes
     etag: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListedObject:
+class ListedObject(Struct, frozen=True):
     key: str
     size: int
     modified: datetime

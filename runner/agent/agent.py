@@ -7,9 +7,10 @@ while one is active. It knows nothing of sessions, questions or settlements.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from time import time
 from typing import Any
+
+from msgspec import Struct, field
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.abort import AbortController, AbortSignal
@@ -47,8 +48,7 @@ from runner.agent.types import (
 )
 
 
-@dataclass(slots=True)
-class _ActiveRun:
+class _ActiveRun(Struct):
     controller: AbortController = field(default_factory=AbortController)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -10,8 +10,9 @@ signal either: the stream answers an abort with an aborted message, and that end
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import Enum, auto
+
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import Message
 from runner.agent.abort import AbortSignal

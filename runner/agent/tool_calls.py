@@ -11,9 +11,10 @@ of completion; then the result messages in the order of the calls. Sequential: a
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from time import time
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.calling import error_text, resolved
@@ -37,16 +38,14 @@ from runner.agent.validation import InvalidArguments, validate_arguments
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """What the calls of one message came to."""
 
     messages: list[Message] = field(default_factory=list[Message])
     asks_model_again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """May execute: known, valid, not blocked."""
 
     tool_call: JsonObject
@@ -54,8 +53,7 @@ class _Prepared:
     args: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(Struct, frozen=True):
     tool_call: JsonObject
     result: ToolResult
     is_error: bool

@@ -7,8 +7,9 @@ session log; everything else is a small dataclass. Source of the shapes: Pi 0.83
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
+
+from msgspec import Struct, field
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.abort import AbortSignal
@@ -31,8 +32,7 @@ class Model(Protocol):
     def api(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ModelName:
+class ModelName(Struct, frozen=True):
     """A model that is nothing but its names (tests, the scripted model)."""
 
     id: str
@@ -55,8 +55,7 @@ ExecuteTool: TypeAlias = Callable[[str, JsonObject, AbortSignal | None, UpdateCa
 """(tool_call_id, validated arguments, signal, on_update) -> result. Raising gives an error result."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class AgentTool:
+class AgentTool(Struct, frozen=True, eq=False, weakref=True):
     """A tool. Compared by identity, so that its compiled parameter schema can be kept as long as it lives."""
 
     name: str
@@ -77,23 +76,20 @@ def text_result(text: str, details: Any = None) -> ToolResult:
 # --- the model's side ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class LlmContext:
+class LlmContext(Struct):
     system_prompt: str
     messages: list[Message]
     tools: Sequence[AgentTool] | None = None
 
 
-@dataclass(slots=True)
-class StreamOptions:
+class StreamOptions(Struct):
     signal: AbortSignal | None = None
     reasoning: ThinkingLevel | None = None
     """None when thinking is off."""
     api_key: str | None = None
 
 
-@dataclass(slots=True)
-class StreamEvent:
+class StreamEvent(Struct):
     """One event of a model's answer.
 
     `type` is start, text_start, text_delta, text_end, thinking_start, thinking_delta, thinking_end,
@@ -129,37 +125,31 @@ StreamFn: TypeAlias = Callable[[Model, LlmContext, StreamOptions], AssistantStre
 # `type` has Pi's names. runner/events.py turns them into JSON lines.
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStart:
+class AgentStart(Struct, frozen=True):
     type: Literal["agent_start"] = "agent_start"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEnd:
+class AgentEnd(Struct, frozen=True):
     messages: list[Message]
     type: Literal["agent_end"] = "agent_end"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStart:
+class TurnStart(Struct, frozen=True):
     type: Literal["turn_start"] = "turn_start"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
+class TurnEnd(Struct, frozen=True):
     message: Message
     tool_results: list[Message]
     type: Literal["turn_end"] = "turn_end"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStart:
+class MessageStart(Struct, frozen=True):
     message: Message
     type: Literal["message_start"] = "message_start"
 
 
-@dataclass(slots=True)
-class MessageUpdate:
+class MessageUpdate(Struct):
     """Not frozen: one is made per streamed delta, and a frozen one costs three times as much."""
 
     message: Message
@@ -167,22 +157,19 @@ class MessageUpdate:
     type: Literal["message_update"] = "message_update"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEnd:
+class MessageEnd(Struct, frozen=True):
     message: Message
     type: Literal["message_end"] = "message_end"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExecutionStart:
+class ToolExecutionStart(Struct, frozen=True):
     tool_call_id: str
     tool_name: str
     args: Any
     type: Literal["tool_execution_start"] = "tool_execution_start"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExecutionUpdate:
+class ToolExecutionUpdate(Struct, frozen=True):
     tool_call_id: str
     tool_name: str
     args: Any
@@ -190,8 +177,7 @@ class ToolExecutionUpdate:
     type: Literal["tool_execution_update"] = "tool_execution_update"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExecutionEnd:
+class ToolExecutionEnd(Struct, frozen=True):
     tool_call_id: str
     tool_name: str
     result: ToolResult
@@ -219,8 +205,7 @@ Listener: TypeAlias = Callable[[AgentEvent, AbortSignal | None], Awaitable[None]
 # --- hooks --------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class AgentContext:
+class AgentContext(Struct):
     """The running loop's own context."""
 
     system_prompt: str
@@ -228,8 +213,7 @@ class AgentContext:
     tools: Sequence[AgentTool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeToolCallContext:
+class BeforeToolCallContext(Struct, frozen=True):
     assistant_message: Message
     tool_call: JsonObject
     args: JsonObject
@@ -237,14 +221,12 @@ class BeforeToolCallContext:
     context: AgentContext
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeToolCallResult:
+class BeforeToolCallResult(Struct, frozen=True):
     block: bool = False
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AfterToolCallContext:
+class AfterToolCallContext(Struct, frozen=True):
     assistant_message: Message
     tool_call: JsonObject
     args: JsonObject
@@ -253,8 +235,7 @@ class AfterToolCallContext:
     context: AgentContext
 
 
-@dataclass(frozen=True, slots=True)
-class AfterToolCallResult:
+class AfterToolCallResult(Struct, frozen=True):
     """Overrides; None keeps the tool's own value."""
 
     content: list[JsonObject] | None = None
@@ -264,8 +245,7 @@ class AfterToolCallResult:
     usage: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
+class TurnContext(Struct, frozen=True):
     """What `should_stop_after_turn` and `prepare_next_turn_with_context` see of a finished turn."""
 
     message: Message
@@ -274,8 +254,7 @@ class TurnContext:
     new_messages: list[Message]
 
 
-@dataclass(frozen=True, slots=True)
-class NextTurn:
+class NextTurn(Struct, frozen=True):
     context: AgentContext | None = None
     model: Model | None = None
     thinking_level: ThinkingLevel | None = None
@@ -308,8 +287,7 @@ ToolExecutionMode: TypeAlias = Literal["parallel", "sequential"]
 EmitEvent: TypeAlias = Callable[[AgentEvent], Coroutine[Any, Any, None]]
 
 
-@dataclass(slots=True)
-class LoopConfig:
+class LoopConfig(Struct):
     """What one run of the low-level loop is given. Absent hooks are not asked.
 
     The two hooks after a turn get no signal here, as in Pi; `Agent` binds its own.
@@ -332,8 +310,7 @@ class LoopConfig:
     """Parallel tool executions under way. A failed run leaves some behind; nobody else cancels them."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """What the phases of one run share. `config` and `context` may be replaced between turns."""
 
     context: AgentContext

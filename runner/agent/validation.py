@@ -5,9 +5,10 @@ tool's schema is compiled once. References to other documents are not followed: 
 server.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.coercion import coerce, copied
@@ -23,14 +24,12 @@ MOST_COMPLAINTS = 8
 """More than a model can use at once (and Pi's limit)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidArguments:
+class ValidArguments(Struct, frozen=True):
     args: Any
     """A copy, coerced."""
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidArguments:
+class InvalidArguments(Struct, frozen=True):
     text: str
     """For the model: a first line, a line `  - path: complaint` each, and the arguments as they were
     received.

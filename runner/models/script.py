@@ -17,9 +17,10 @@ otherwise show up as strange behaviour of the agent. Source of the language: tes
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject
 
@@ -36,8 +37,7 @@ class ScriptInvalid(ValueError):
     reason = "script_invalid"
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """A text or thinking block."""
 
     kind: Literal["text", "thinking"]
@@ -46,8 +46,7 @@ class Words:
     delay_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A tool call. Without an `id` one is made when it is played."""
 
     id: str | None
@@ -60,8 +59,7 @@ class Call:
 Block: TypeAlias = Words | Call
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """The answer to one request. `throw` makes the request itself raise, which no real provider does."""
 
     content: tuple[Block, ...]
@@ -72,8 +70,7 @@ class Response:
     delay_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     responses: tuple[Response, ...]
 
 

@@ -7,8 +7,9 @@ holds what had arrived, and a failure is an error message. A script that has run
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from time import time
+
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.abort import AbortSignal

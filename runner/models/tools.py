@@ -1,7 +1,6 @@
 """Tools as a request declares them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from checkpoint.jsontypes import JsonObject
@@ -9,8 +8,7 @@ from runner.agent.types import AgentTool
 from runner.models.shapes import an_object, is_list, is_object
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConstrainedTool(AgentTool):
+class ConstrainedTool(AgentTool, frozen=True, eq=False):
     """A tool whose arguments the provider should force into a schema or a grammar, where it can.
 
     `{"type": "json_schema", "strict": "prefer"}` or `{"type": "grammar", "variants": {"openai_lark": text}}`.

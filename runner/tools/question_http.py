@@ -11,8 +11,9 @@ answered with 2xx.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
+
+from msgspec.structs import replace
 
 from runner.agent.abort import AbortSignal
 from runner.question_gate import Refused, SendResult, Sent, Unreachable

@@ -1,9 +1,9 @@
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runner.agent.abort import AbortController
 from runner.interruption import AskedCall

@@ -3,10 +3,11 @@ fakes."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import JsonObject, Message
 from runner.agent.abort import AbortSignal

@@ -1,7 +1,6 @@
-from dataclasses import asdict
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from runner.usage import UsageTotals
 

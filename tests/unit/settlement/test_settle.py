@@ -1,9 +1,9 @@
 """One test per row of the settlement table, and per rule about questions."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from settlement.outcome import (
     BeforeRunFailure,

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-_HEAVY = ("httpx", "httpx_sse", "msgspec", "anyio", "genai_prices", "pydantic")
+_HEAVY = ("httpx", "httpx_sse", "anyio", "genai_prices", "pydantic")
 
 
 def test_importing_the_adapters_loads_nothing_heavy() -> None:
@@ -14,9 +14,7 @@ def test_importing_the_adapters_loads_nothing_heavy() -> None:
         "for api in APIS: wire_protocol(api)\n"
         f"print([name for name in {_HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -25,7 +23,5 @@ def test_the_stream_function_alone_loads_no_adapter() -> None:
         "import sys, runner.models.calls\n"
         "print([name for name in sys.modules if name.startswith('runner.models.') and 'stream' in name])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
