@@ -81,7 +81,9 @@ def process(history: History, claim_id: str, attempt: int, turns: int) -> Callab
                 stopped = tried(lambda: writer.update(progress(next(counted))))
                 if isinstance(stopped, Fenced):
                     history.fenced.append((claim_id, stopped))
-            bodies = [f"{claim_id}, try {number}" for number in range(TRIES)]  # a later try may say another thing
+            bodies = [
+                f'{{"by": "{claim_id}, try {number}"}}' for number in range(TRIES)
+            ]  # a later try may say another thing
             tries = iter(bodies)
             claim = tried(lambda: writer.commit_terminal(terminal(next(tries))))
             if isinstance(claim, Updated):
@@ -178,7 +180,7 @@ def test_redeliveries_agree_on_the_servers_word(steps: list[tuple[int, Fault]], 
     store = MemoryStore()
     owner = HeadWriter(store, "p1")
     owner.claim(claimant())
-    owner.commit_terminal(terminal("body"))
+    owner.commit_terminal(terminal('{"by": "owner"}'))
     heard: list[object] = []
 
     def deliver(note: str) -> Callable[[ActorStore], None]:
@@ -197,7 +199,7 @@ def test_redeliveries_agree_on_the_servers_word(steps: list[tuple[int, Fault]], 
         stage.step(choice, fault)
     stage.finish()
     noted = parse_head(store.objects[KEY], KEY).fields
-    assert noted.terminal == terminal("body")
+    assert noted.terminal == terminal('{"by": "owner"}')
     for word in heard:
         assert isinstance(word, Acknowledged | RejectedBefore)
         assert word.head.fields.state == noted.state
