@@ -37,10 +37,13 @@ _ROOT = str(Path(runner.__file__).resolve().parent.parent)
 class FileWorker:
     """One per run. Not started before the first call, or `start`."""
 
-    def __init__(self, spawner: Spawner, folders: ToolFolders, *, call_s: float = CALL_S) -> None:
+    def __init__(
+        self, spawner: Spawner, folders: ToolFolders, *, call_s: float = CALL_S, grace_s: float = GRACE_S
+    ) -> None:
         self._spawner = spawner
         self._folders = folders
         self._call_s = call_s
+        self._grace_s = grace_s
         self._turn = asyncio.Lock()
         self._running: _Running | None = None
         self._calls = 0
@@ -68,7 +71,7 @@ class FileWorker:
             self._calls += 1
             request = {"id": self._calls, "tool": tool, "args": args, "seconds": self._call_s}
             try:
-                async with asyncio.timeout(self._call_s + GRACE_S):
+                async with asyncio.timeout(self._call_s + self._grace_s):
                     answer = await worker.ask(request)
             except TimeoutError:
                 await self._end()

@@ -35,7 +35,9 @@ def size_text(size: int) -> str:
         return f"{size} B"
     if size < 1024 * 1024:
         return f"{size / 1024:.1f} KB"
-    return f"{size / (1024 * 1024):.1f} MB"
+    if size < 1024**3:
+        return f"{size / 1024**2:.1f} MB"
+    return f"{size / 1024**3:.1f} GB"
 
 
 def keep_head(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Cut:
