@@ -2,11 +2,13 @@
 
     python -I -S attack.py ORDERS
 
-It is given no secret: it hands what it could read to the runner, which looks for its secrets in it (self_test.py). It
-changes nothing: files are made without a name, signals are of number 0, tracing ends with this process. Standard library
-only. Prints one JSON object: `managed` {attack: what exactly}, `texts` [[where, text]], `unusable` (why no tool could
+It is given no secret: what it could read it hands to the runner, which looks for its secrets in it (self_test.py). It
+changes nothing: files are made without a name, signals are of number 0, tracing ends with this process. Standard
+library only. Prints one JSON object: `managed` {attack: what exactly}, `texts` [[where, text]], `unusable` (why no tool could
 work here, or null).
 """
+
+# ruff: noqa: PTH108, PTH112, PTH113, PTH115, PTH118, PTH208 - an attack must not pay for pathlib, which would also tidy its paths
 
 import json
 import os
@@ -26,7 +28,7 @@ _PTRACE_SEIZE, _PTRACE_DETACH = 0x4206, 17
 
 Orders = dict[str, Any]
 """`runner` {pid, started}; `hidden` [[attack, path]]; `program` [path]; `search` [folder]; `workspace`; `temporary`;
-`network` {tcp, udp, abstract} | null; `limits` {name: hard value}."""
+`network` {tcp, udp, abstract} | null; `limits` {name: hard value}; `processes`."""
 
 
 class Report:
@@ -61,7 +63,7 @@ def main() -> None:
     search(report, orders["search"])
     if orders["network"] is not None:
         attack_network(report, orders["network"])
-    attack_limits(report, orders["limits"])
+    attack_limits(report, orders["limits"], orders["processes"])
     unusable = find_unusable(orders)
     sys.stdout.write(json.dumps({"managed": report.managed, "texts": report.texts, "unusable": unusable}) + "\n")
     sys.stdout.flush()
@@ -151,10 +153,11 @@ def reach(path: str) -> str | None:
     """Whether a hidden place can be read, listed (unless it is empty) or written to."""
     with suppress(OSError):
         if os.path.isdir(path):
-            names = os.listdir(path)
-            return f"lists {path}" if names else None
-        read(path, 1)
-        return f"reads {path}"
+            if os.listdir(path):
+                return f"lists {path}"
+        else:
+            read(path, 1)
+            return f"reads {path}"
     return writable(path)
 
 
@@ -187,6 +190,9 @@ def search(report: Report, folders: Iterable[str]) -> None:
 def files(folders: Iterable[str]) -> Iterator[str]:
     """Regular files, level by level, so that a large folder does not use up the search."""
     level = list(folders)
+    for path in level:
+        if os.path.isfile(path):
+            yield path
     for _ in range(3):
         deeper: list[str] = []
         for folder in level:
@@ -235,12 +241,14 @@ def attack_network(report: Report, targets: dict[str, Any]) -> None:
 # --- limits --------------------------------------------------------------------------------------------------
 
 
-def attack_limits(report: Report, limits: dict[str, int]) -> None:
+def attack_limits(report: Report, limits: dict[str, int], processes: int) -> None:
     for name, most in limits.items():
         hard = resource.getrlimit(getattr(resource, name))[1]
         if hard < 0 or hard > most:
             report.managed["limits"] = f"{name} is {hard}"
     report.tried("process_limit", one_too_many)
+    if "process_limit" in report.managed and one_more_than(processes) is None:
+        del report.managed["process_limit"]  # a control group holds what the limit per user does not
 
 
 def one_too_many() -> str | None:
@@ -257,6 +265,27 @@ def one_too_many() -> str | None:
         os._exit(0)
     os.waitpid(child, 0)
     return "a process over the limit"
+
+
+def one_more_than(processes: int) -> str | None:
+    """Really start too many, each waiting for the end of this pipe."""
+    waiting, held = os.pipe()
+    try:
+        for _ in range(processes):
+            if os.fork() == 0:
+                os.close(held)
+                os.read(waiting, 1)
+                os._exit(0)
+    except OSError:
+        return None
+    else:
+        return f"{processes} processes beside itself"
+    finally:
+        os.close(held)
+        os.close(waiting)
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
 
 
 def stay_behind() -> None:

@@ -34,35 +34,33 @@ def candidates(
     group: PidsGroup | None,
     levels: Collection[Level],
 ) -> Iterator[Candidate]:
-    """Under root each level with the tools' own user (`user`) first, then without, for paths that only root can reach."""
+    """Under root with the tools' own user (`user`) first, then without, for paths that only root can reach."""
     program = find_bubblewrap()
-    for each in dict.fromkeys((user, None)):
-        launch = LaunchSettings(settings.limits, settings.network, each, group)
-        if "namespace" in levels and program is not None:
-            for way in bubblewrap_ways(user, each):
-                yield Candidate(NamespaceLevel(launch, grounds, Bubblewrap(program, way)), each)
-    for each in dict.fromkeys((user, None)):
-        launch = LaunchSettings(settings.limits, settings.network, each, group)
-        if "landlock" in levels:
-            yield Candidate(LandlockLevel(launch, grounds), each)
-    for each in dict.fromkeys((user, None)):
-        launch = LaunchSettings(settings.limits, settings.network, each, group)
-        if "process" in levels:
-            yield Candidate(ProcessLevel(launch), each)
+    launch = LaunchSettings(settings.limits, settings.network, user, None)
+    launches = [launch]
+    if user is not None:
+        # The group only here, where nothing else binds: moving a process into one takes longer than starting it.
+        launches.append(LaunchSettings(settings.limits, settings.network, None, group))
+    if "namespace" in levels and program is not None:
+        for way in bubblewrap_ways(user):
+            yield Candidate(NamespaceLevel(launch, grounds, Bubblewrap(program, way)), user)
+    if "landlock" in levels:
+        for each in launches:
+            yield Candidate(LandlockLevel(each, grounds), each.user)
+    if "process" in levels:
+        for each in launches:
+            yield Candidate(ProcessLevel(each), each.user)
     yield Candidate(Unconfined(), None)
 
 
 Way = Literal["never", "before", "inside"]
 
 
-def bubblewrap_ways(own: ToolUser | None, user: ToolUser | None) -> tuple[Way, ...]:
-    """How bubblewrap and the change to the tools' user go together. `own`: the user there is for tools under root.
-
-    Without change of user bubblewrap is tried for ordinary users only: root keeps too much.
-    """
-    if own is None:
+def bubblewrap_ways(user: ToolUser | None) -> tuple[Way, ...]:
+    """How bubblewrap and the change to the tools' user (under root) go together, the better first."""
+    if user is None:
         return ("never",)
-    return ("inside", "before") if user is not None and shutil.which("setpriv") is not None else ()
+    return ("inside", "before") if shutil.which("setpriv") is not None else ()
 
 
 class Ownership:

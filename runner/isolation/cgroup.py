@@ -1,7 +1,7 @@
 """A control group that bounds the number of tool processes, where one can be had: the limit that binds root too.
 
-Needs a writable hierarchy with the `pids` controller, which containers seldom have. It backs the limit per user; nothing
-depends on it.
+Needs a writable hierarchy with the `pids` controller, which containers seldom have. Used only where tools run as root;
+nothing else depends on it.
 """
 
 import os

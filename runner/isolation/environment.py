@@ -1,7 +1,7 @@
 """The environment that tools start with: a short list of names that are known to be harmless. Pure.
 
-Refuses everything else, so that no credential reaches a tool because nobody thought of its name. Proxy variables are left
-out on purpose: their URLs often carry a password.
+Refuses everything else, so that no credential reaches a tool because nobody thought of its name. Proxy variables are
+left out on purpose: their URLs often carry a password.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,6 +1,6 @@
 """Find the strongest confinement that this machine can do, by trying: build, attack, and take the first that holds.
 
-Refuses (exit 78) to go on with less than the launch requires; never asks a version, and never lowers the level silently.
+Refuses (exit 78) to go on with less than the launch requires; asks no versions, and never lowers the level silently.
 """
 
 from collections.abc import Mapping, Sequence

@@ -28,6 +28,7 @@ _LANDLOCK_RULE_PATH_BENEATH = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.signal.restype = ctypes.c_void_p
 
 
 def _checked(result: int, what: str) -> int:
@@ -64,6 +65,11 @@ def die_with_parent(signal_number: int) -> None:
 def no_new_privileges() -> None:
     """No program started from here on gains anything by set-uid bits or file capabilities."""
     _prctl(_PR_SET_NO_NEW_PRIVS, "PR_SET_NO_NEW_PRIVS", 1)
+
+
+def default_signal(number: int) -> None:
+    """Undo that a signal is ignored or handled. (Importing `signal` would cost the launcher milliseconds.)"""
+    _libc.signal(ctypes.c_int(number), None)
 
 
 def drop_capabilities() -> None:

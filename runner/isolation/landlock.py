@@ -5,8 +5,9 @@ allows beneath a path: what must stay hidden inside an allowed folder is left ou
 (`without_hidden`).
 """
 
+# ruff: noqa: PTH118 - the launcher must not pay for pathlib
+
 import os
-import stat
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
@@ -57,7 +58,7 @@ def without_hidden(root: str, hidden: Sequence[str], list_folder: Callable[[str]
         return []
     allowed: list[str] = []
     for name in sorted(list_folder(root)):
-        child = os.path.join(root, name)  # noqa: PTH118 - the launcher must not pay for pathlib
+        child = os.path.join(root, name)
         allowed += without_hidden(child, inside, list_folder)
     return allowed
 
@@ -75,7 +76,7 @@ def open_ruleset(readable: Iterable[str], writable: Iterable[str], *, network: b
                 descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
                 continue
-            folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
             allowed = rights(abi, write=write, folder=folder)
             kernel.landlock_allow_beneath(ruleset, struct.pack("=Qi", allowed, descriptor))
             os.close(descriptor)

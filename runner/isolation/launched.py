@@ -1,12 +1,10 @@
 """What the levels `process` and `landlock` share: the recipe for the launcher (launcher.py)."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from runner.isolation.cgroup import PidsGroup
 from runner.isolation.confinement import Wrapped
@@ -26,22 +24,41 @@ class LaunchSettings:
     group: PidsGroup | None
 
 
-def through_launcher(
-    settings: LaunchSettings, command: Sequence[str], cwd: str, landlock: dict[str, list[str]] | None
-) -> Wrapped:
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """What Landlock leaves: everything else does not exist for a tool."""
+
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+
+
+def through_launcher(settings: LaunchSettings, command: Sequence[str], cwd: str, paths: Paths | None) -> Wrapped:
     user = settings.user
-    running = threads_of(user.uid if user is not None else os.getuid())
-    recipe: dict[str, Any] = {
-        "cwd": cwd,
-        "limits": rlimits(settings.limits, running),
-        "user": None if user is None else [user.uid, user.gid],
-        "drop_capabilities": os.geteuid() == 0,
-        "no_network": not settings.network,
-        "landlock": landlock,
-        "processes_file": None if settings.group is None else settings.group.processes_file,
-    }
-    python = (sys.executable, "-I", "-S", LAUNCHER, json.dumps(recipe))
-    return Wrapped((*python, *command), "/")
+    options = ["--cwd", cwd]
+    for name, (soft, hard) in rlimits(settings.limits, others_running(user)).items():
+        options += ["--limit", f"{name}:{soft}:{hard}"]
+    if user is not None:
+        options += ["--user", f"{user.uid}:{user.gid}"]
+    elif os.geteuid() == 0:
+        options.append("--drop-capabilities")
+    if settings.group is not None:
+        options += ["--processes-file", settings.group.processes_file]
+    if not settings.network:
+        options.append("--no-network")
+    if paths is not None:
+        options.append("--landlock")
+        for path in paths.readable:
+            options += ["--read", path]
+        for path in paths.writable:
+            options += ["--write", path]
+    return Wrapped((sys.executable, "-I", "-S", LAUNCHER, *options, "--", *command), "/")
+
+
+def others_running(user: ToolUser | None) -> int:
+    """Threads of the tools' user that the limit on processes counts although they are no tool's."""
+    if user is None:
+        return threads_of(os.getuid())
+    return 0 if user.of_the_run else threads_of(user.uid)
 
 
 def who(user: ToolUser | None) -> str:

@@ -1,49 +1,82 @@
 """The process between the runner and a tool at the levels `process` and `landlock`: it watches, and its child confines
 itself and becomes the tool.
 
-    python -I -S launcher.py RECIPE COMMAND...
+    python -I -S launcher.py OPTION... -- COMMAND...
 
-Being the subreaper of one command, it keeps every descendant findable while the command runs, and ends as the command's
-leader ended. It stays outside the confinement, where tools of the level `landlock` cannot signal it. Standard library
-only; refuses to start the command if one step of the confinement fails.
+Being the subreaper of one command, it keeps every descendant findable while the command runs, and ends as its leader
+ended. It stays outside the confinement, where tools of the level `landlock` cannot signal it. Refuses to start the
+command if one step of the confinement fails.
+
+Each start of a tool pays for its imports, hence only what is needed and cheap: no argparse, json, signal or typing.
 """
 
-import json
+# ruff: noqa: PTH100, PTH120 - each start of a tool would pay for pathlib
+
 import os
 import resource
-import signal
 import sys
-from contextlib import suppress
-from typing import Any, NoReturn
 
 CANNOT_START = 126
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-
-Recipe = dict[str, Any]
-"""`cwd`; `limits` {name: [soft, hard]}; `user` [uid, gid] | null; `drop_capabilities`; `no_network`; `landlock`
-{`readable`, `writable`} | null; `processes_file` (of a cgroup) | null."""
+SIGPIPE, SIGKILL, SIGXFSZ = 13, 9, 25
 
 
-def main() -> NoReturn:
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100,PTH120
+class Recipe:
+    """What the options say. Repeatable: `--limit`, `--read`, `--write`."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.cwd = "/"
+        self.limits: list[tuple[str, int, int]] = []
+        self.user: tuple[int, int] | None = None
+        self.flags: set[str] = set()
+        """`--drop-capabilities`, `--no-network`, `--landlock`."""
+        self.readable: list[str] = []
+        self.writable: list[str] = []
+        self.processes_file: str | None = None
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                break
+            if word == "--cwd":
+                self.cwd = next(rest)
+            elif word == "--limit":
+                name, soft, hard = next(rest).split(":")
+                self.limits.append((name, int(soft), int(hard)))
+            elif word == "--user":
+                uid, _, gid = next(rest).partition(":")
+                self.user = (int(uid), int(gid))
+            elif word == "--read":
+                self.readable.append(next(rest))
+            elif word == "--write":
+                self.writable.append(next(rest))
+            elif word == "--processes-file":
+                self.processes_file = next(rest)
+            elif word in ("--drop-capabilities", "--no-network", "--landlock"):
+                self.flags.add(word)
+            else:
+                raise ValueError(f"unknown option {word}")
+        self.command = list(rest)
+
+
+def main() -> None:
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from runner.isolation import kernel
 
-    recipe: Recipe = json.loads(sys.argv[1])
-    command = sys.argv[2:]
+    recipe = Recipe(sys.argv[1:])
     kernel.set_dumpable(False)
     kernel.become_subreaper()
-    kernel.die_with_parent(signal.SIGKILL)
+    kernel.die_with_parent(SIGKILL)
     leader = os.fork()
     if leader == 0:
-        become_tool(recipe, command)
+        become_tool(recipe)
     leave_streams()
     end_like(wait_for(leader))
 
 
-def become_tool(recipe: Recipe, command: list[str]) -> NoReturn:
+def become_tool(recipe: Recipe) -> None:
+    command = recipe.command
     try:
         confine(recipe)
-        os.chdir(recipe["cwd"])
+        os.chdir(recipe.cwd)
         os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
     except (OSError, ValueError) as error:
         sys.stderr.write(f"runner: cannot start {command[0]!r}: {error}\n")
@@ -53,40 +86,62 @@ def become_tool(recipe: Recipe, command: list[str]) -> NoReturn:
 
 def confine(recipe: Recipe) -> None:
     """Each step takes something away, in an order in which the next one is still possible."""
-    from runner.isolation import kernel, landlock
-    from runner.isolation.limits import within_hard_limit
-    from runner.isolation.network_filter import network_filter
+    from runner.isolation import kernel
 
-    for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)
+    for number in (SIGPIPE, SIGXFSZ):  # Python ignores them, and a tool would inherit that
+        kernel.default_signal(number)
     os.umask(0o022)
-    with suppress(OSError):  # so that memory, where it runs out, is taken from tools
-        _write("/proc/self/oom_score_adj", "1000")
-    if recipe["processes_file"] is not None:
-        _write(recipe["processes_file"], str(os.getpid()))
-    for name, wanted in recipe["limits"].items():
-        kind = getattr(resource, name)
-        hard = resource.getrlimit(kind)[1] if os.geteuid() else -1
-        resource.setrlimit(kind, within_hard_limit((wanted[0], wanted[1]), hard))
-    rules = recipe["landlock"]
-    ruleset = None
-    if rules is not None:
-        ruleset = landlock.open_ruleset(rules["readable"], rules["writable"], network=not recipe["no_network"])
-    if recipe["user"] is not None:
-        uid, gid = recipe["user"]
+    offer_memory()
+    if recipe.processes_file is not None:
+        write(recipe.processes_file, str(os.getpid()))
+    for name, soft, hard in recipe.limits:
+        limit(getattr(resource, name), soft, hard)
+    ruleset = open_ruleset(recipe) if "--landlock" in recipe.flags else None
+    if recipe.user is not None:
+        uid, gid = recipe.user
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    elif recipe["drop_capabilities"]:
+    elif "--drop-capabilities" in recipe.flags:
         kernel.drop_capabilities()
-    kernel.die_with_parent(signal.SIGKILL)  # after the change of user, which forgets it
+    kernel.die_with_parent(SIGKILL)  # after the change of user, which forgets it
     kernel.no_new_privileges()
     if ruleset is not None:
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
-    program = network_filter(os.uname().machine) if recipe["no_network"] else None
-    if program is not None:
+    if "--no-network" in recipe.flags:
+        shut_network()
+
+
+def open_ruleset(recipe: Recipe) -> int:
+    from runner.isolation import landlock
+
+    return landlock.open_ruleset(recipe.readable, recipe.writable, network="--no-network" not in recipe.flags)
+
+
+def shut_network() -> None:
+    from runner.isolation import kernel
+    from runner.isolation.network_filter import network_filter
+
+    program = network_filter(os.uname().machine)
+    if program is not None:  # else the start-up attack has found the network open
         kernel.seccomp(program)
+
+
+def limit(kind: int, soft: int, hard: int) -> None:
+    """A stricter limit of the host stays, unless one is root."""
+    highest = resource.getrlimit(kind)[1]
+    if highest != resource.RLIM_INFINITY and os.geteuid() != 0:
+        soft, hard = min(soft, highest), min(hard, highest)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def offer_memory() -> None:
+    """Where memory runs out, it is taken from tools."""
+    try:
+        write("/proc/self/oom_score_adj", "1000")
+    except OSError:
+        return
 
 
 def leave_streams() -> None:
@@ -104,16 +159,18 @@ def wait_for(leader: int) -> int:
             return status
 
 
-def end_like(status: int) -> NoReturn:
+def end_like(status: int) -> None:
+    from runner.isolation import kernel
+
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        with suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
+        if number != SIGKILL:
+            kernel.default_signal(number)
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY)
     try:
         os.write(descriptor, text.encode())

@@ -1,5 +1,5 @@
-"""Level `landlock`: like `process`, and only the allowed paths exist for a tool; signals, tracing and abstract sockets end
-at its own processes.
+"""Level `landlock`: like `process`, and a tool may open the allowed paths only; signals, tracing and abstract sockets
+end at its own processes.
 
 /tmp is not among the paths, because the runner's own files are there: tools find their folder in TMPDIR.
 """
@@ -11,7 +11,7 @@ from runner.isolation import kernel
 from runner.isolation.confinement import Level, Wrapped
 from runner.isolation.grounds import Grounds
 from runner.isolation.landlock import without_hidden
-from runner.isolation.launched import LaunchSettings, through_launcher, who
+from runner.isolation.launched import LaunchSettings, Paths, through_launcher, who
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
@@ -33,7 +33,7 @@ class LandlockLevel:
         for root in self._grounds.readable:
             readable += without_hidden(os.path.realpath(root), hidden, _names)
         writable = [*self._grounds.writable, *(f"/dev/{name}" for name in _DEVICES)]
-        return through_launcher(self._settings, command, cwd, {"readable": readable, "writable": writable})
+        return through_launcher(self._settings, command, cwd, Paths(tuple(readable), tuple(writable)))
 
     def admit(self, pid: int) -> None:
         """The launcher sets everything itself."""

@@ -1,9 +1,11 @@
-"""Level `namespace`: bubblewrap builds a file system of nothing but the allowed paths, with own processes, own IPC and, with
-`network: false`, own network.
+"""Level `namespace`: bubblewrap builds a file system of nothing but the allowed paths, with own processes, own IPC and,
+with `network: false`, own network.
 
-What is hidden is not there; where it lies inside an allowed folder, an empty read-only one stands in its place. Nothing is
-ever mounted below a folder that tools may write to: a link planted there could lead the mount astray.
+What is hidden is not there; where it lies inside an allowed folder, an empty read-only one stands in its place. Nothing
+is ever mounted below a folder that tools may write to: a link planted there could lead the mount astray.
 """
+
+# ruff: noqa: PTH112, PTH115, PTH120 - paths are options' text here
 
 import os
 import resource
@@ -18,10 +20,9 @@ from typing import Literal
 from runner.isolation.confinement import Level, Wrapped
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import SYSTEM, Grounds, lies_in
-from runner.isolation.launched import LaunchSettings, who
+from runner.isolation.launched import LaunchSettings, others_running, who
 from runner.isolation.limits import MIB, rlimits
 from runner.isolation.network_filter import network_filter
-from runner.isolation.process_table import threads_of
 
 SHARED_MEMORY_BYTES = 64 * MIB
 PRIVATE_TMP_BYTES = 256 * MIB
@@ -37,8 +38,8 @@ _GATE = 'read -r _ || exit 125; exec "$@"'
 class Bubblewrap:
     program: str
     change_user: Literal["never", "before", "inside"]
-    """`before`: bubblewrap itself runs as the tools' user, in a user namespace. `inside`: it runs as root and gives that up
-    once the file system stands, which also works for paths that only root can reach."""
+    """`before`: bubblewrap runs as the tools' user, in a user namespace. `inside`: it runs as root, which it gives
+    up once the file system stands; that also works for paths that only root can reach."""
 
 
 def find_bubblewrap() -> str | None:
@@ -90,8 +91,7 @@ class NamespaceLevel:
         return Wrapped(("/bin/sh", "-c", _GATE, "sh", *wrapped, *command), "/", tuple(descriptors), gated=True)
 
     def admit(self, pid: int) -> None:
-        user, group = self._settings.user, self._settings.group
-        running = threads_of(user.uid if user is not None else os.getuid())
+        running = others_running(self._settings.user)
         for name, (soft, hard) in rlimits(self._settings.limits, running).items():
             kind = getattr(resource, name)
             highest = resource.getrlimit(kind)[1]
@@ -100,8 +100,6 @@ class NamespaceLevel:
             resource.prlimit(pid, kind, (soft, hard))
         with suppress(OSError):  # so that memory, where it runs out, is taken from tools
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
-        if group is not None:
-            Path(group.processes_file).write_text(str(pid))
 
 
 def _change_user(uid: int, gid: int) -> list[str]:
@@ -184,10 +182,10 @@ class _Mounts:
     def _make_parents(self, path: str) -> None:
         """With a mode of their own: bubblewrap would make them for their owner only."""
         parents: list[str] = []
-        parent = os.path.dirname(path)  # noqa: PTH120 - paths are text here
+        parent = os.path.dirname(path)
         while parent not in self._made and not any(lies_in(parent, mounted) for mounted in self._mounted):
             parents.append(parent)
-            parent = os.path.dirname(parent)  # noqa: PTH120
+            parent = os.path.dirname(parent)
         for folder in reversed(parents):
             self.options += ["--perms", "0755", "--dir", folder]
             self._made.add(folder)
@@ -213,9 +211,9 @@ class _Mounts:
 def look(path: str) -> str | None:
     """The real `Look`."""
     try:
-        return f"-> {os.readlink(path)}"  # noqa: PTH115 - the text as it stands is wanted
+        return f"-> {os.readlink(path)}"
     except OSError:
         pass
-    if os.path.isdir(path):  # noqa: PTH112
+    if os.path.isdir(path):
         return "folder"
     return "file" if os.path.lexists(path) else None

@@ -1,5 +1,5 @@
-"""Level `process`: limits, no privileges, a clean environment, a supervisor that loses no descendant; another user where
-the runner is root. Files and network are as the user's.
+"""Level `process`: limits, no privileges, a clean environment, a supervisor that loses no descendant; another user
+where the runner is root. Files and network are as the user's.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Limits of a tool's process, in the kernel's terms. Pure, and cheap to import: the launcher uses it.
+"""Limits of a tool's process, in the kernel's terms. Pure.
 
 They bind each process by itself, but for the number of processes, which is counted per user (and not for root).
 """
@@ -32,10 +32,3 @@ def rlimits(limits: Limits, running: int) -> dict[str, tuple[int, int]]:
     if limits.cpu_s is not None:
         wanted["RLIMIT_CPU"] = (limits.cpu_s, limits.cpu_s + MORE_CPU_S)
     return wanted
-
-
-def within_hard_limit(wanted: tuple[int, int], hard: int) -> tuple[int, int]:
-    """`wanted` where the process may not go over `hard` (-1: no limit): a host's stricter limit stays."""
-    if hard < 0:
-        return wanted
-    return min(wanted[0], hard), min(wanted[1], hard)

@@ -1,8 +1,8 @@
 """The seccomp filter behind `network: false`: a tool can make no socket but local ones. Pure.
 
 It backs the network namespace and stands in for it where there is none. Also closed are the ways around it: io_uring
-makes sockets without the socket call, and the 32-bit call tables have other numbers. A virtual machine's vsock, which no
-network namespace holds, is refused with the rest.
+makes sockets without the socket call, and the 32-bit call tables have other numbers. A virtual machine's vsock, which
+no network namespace holds, is refused with the rest.
 """
 
 import errno

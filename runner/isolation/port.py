@@ -1,7 +1,7 @@
 """How tools get processes: the port between the tools and the isolation that confines them.
 
-A tool names a command; which namespaces, user, limits and masks it runs under is the adapter's business. Refuses to give
-a tool a standard input that could block, or a process that outlives the run.
+A tool names a command; which namespaces, user, limits and masks it runs under is the adapter's business. Refuses to
+give a tool a standard input that could block, or a process that outlives the run.
 """
 
 import asyncio

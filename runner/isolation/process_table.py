@@ -9,9 +9,7 @@ import signal
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-PROC = Path("/proc")
 MAX_LOOKS = 64
 
 
@@ -44,19 +42,35 @@ def parse_stat(text: bytes) -> ProcessRow:
 
 def read_row(pid: int) -> ProcessRow | None:
     try:
-        return parse_stat((PROC / str(pid) / "stat").read_bytes())
-    except (OSError, ValueError):  # it has ended
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:  # it has ended
         return None
+    try:
+        return parse_stat(os.read(descriptor, 4096))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def read_table() -> dict[int, ProcessRow]:
     """Every process that can be seen, by pid; empty where there is no /proc."""
-    try:
-        names = os.listdir(PROC)  # noqa: PTH208 - names are all that is needed
-    except OSError:
-        return {}
-    rows = (read_row(int(name)) for name in names if name.isdigit())
+    rows = (read_row(pid) for pid in _pids())
     return {row.pid: row for row in rows if row is not None}
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names are all that is needed
+    except OSError:
+        return []
+
+
+def _owner(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - many of them, and pathlib takes its time
+    except OSError:  # it has ended
+        return None
 
 
 def descendants(table: Mapping[int, ProcessRow], roots: Iterable[int]) -> set[int]:
@@ -95,21 +109,14 @@ def strays(table: Mapping[int, ProcessRow], me: int, known: Collection[int]) -> 
 
 def users_in_use() -> set[int]:
     """User numbers of all processes that can be seen."""
-    found: set[int] = set()
-    for pid in read_table():
-        with suppress(OSError):
-            found.add((PROC / str(pid)).stat().st_uid)
-    return found
+    owners = (_owner(pid) for pid in _pids())
+    return {owner for owner in owners if owner is not None}
 
 
 def threads_of(uid: int) -> int:
     """How many threads this user has running: what a limit on processes counts."""
-    count = 0
-    for row in read_table().values():
-        with suppress(OSError):
-            if (PROC / str(row.pid)).stat().st_uid == uid:
-                count += row.threads
-    return count
+    rows = (read_row(pid) for pid in _pids() if _owner(pid) == uid)
+    return sum(row.threads for row in rows if row is not None)
 
 
 def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
@@ -121,6 +128,7 @@ def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
     """
     me = os.getpid()
     stopped: set[int] = set()
+    lost: set[int] = set()
     for _ in range(MAX_LOOKS):
         table = read_table()
         lost = strays(table, me, known)
@@ -131,11 +139,9 @@ def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
         for pid in fresh:
             _signal(pid, signal.SIGSTOP)
         stopped |= fresh
-    for pid in stopped:
+    for pid in (*stopped, *roots):
         _signal(pid, signal.SIGKILL)
-    for pid in roots:
-        _signal(pid, signal.SIGKILL)
-    reap(strays(read_table(), me, known))
+    reap(lost)
     return not stopped
 
 

@@ -30,7 +30,7 @@ Attack: TypeAlias = Literal[
     "abstract_sockets",
 ]
 
-_PROCESS: frozenset[Attack] = frozenset(
+_PROCESS: frozenset[Attack] = frozenset[Attack](
     {
         "secret_found",
         "runner_environment",
@@ -43,20 +43,15 @@ _PROCESS: frozenset[Attack] = frozenset(
         "process_limit",
     }
 )
-_LANDLOCK: frozenset[Attack] = _PROCESS | {
-    "runner_signals",
-    "secrets_directory",
-    "session_log",
-    "store",
-    "launch_spec",
-    "program_writable",
-}
+_LANDLOCK: frozenset[Attack] = _PROCESS | frozenset[Attack](
+    {"runner_signals", "secrets_directory", "session_log", "store", "launch_spec", "program_writable"}
+)
 
 PROMISES: Mapping[Level, frozenset[Attack]] = {
     "none": frozenset(),
     "process": _PROCESS,
     "landlock": _LANDLOCK,
-    "namespace": _LANDLOCK | {"runner_visible"},
+    "namespace": _LANDLOCK | frozenset[Attack]({"runner_visible"}),
 }
 """Attacks that must fail at a level."""
 
@@ -131,6 +126,6 @@ def is_enough(required: Level, verdict: Verdict) -> bool:
 
 
 def rank(verdict: Verdict) -> tuple[bool, bool, int, int]:
-    """Better is larger: usable, keeping the network off if asked, holding more; of equals the one set up to hold more."""
+    """Larger is better: usable, keeping the network off if asked, holding more; of equals, set up to hold more."""
     network_kept = verdict.network or "network" not in verdict.managed
     return verdict.unusable is None, network_kept, LEVELS.index(verdict.holds), LEVELS.index(verdict.claimed)

@@ -1,6 +1,6 @@
 """The start-up self-test: attack a confinement from inside, and judge what holds.
 
-`judge` is pure. `attack_confinement` starts attack.py as a tool would be started; blocking, meant for a thread, bounded.
+`judge` is pure. `attack_confinement` starts attack.py as a tool would be; blocking, meant for a thread, bounded.
 """
 
 import json
@@ -9,7 +9,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,11 +119,12 @@ def _orders(grounds: Grounds, limits: Limits, search: Sequence[str], targets: "_
         "runner": {"pid": os.getpid(), "started": -1 if me is None else me.started},
         "hidden": [(ATTACK_OF[place.what], place.path) for place in grounds.hidden if place.what in ATTACK_OF],
         "program": list(grounds.program),
-        "search": [grounds.workspace, *search],
+        "search": [*(place.path for place in grounds.hidden), grounds.workspace, *search],
         "workspace": grounds.workspace,
         "temporary": grounds.scratch.temporary,
         "network": None if targets is None else targets.names(),
         "limits": hard,
+        "processes": limits.processes,
     }
 
 
@@ -184,7 +185,7 @@ class _Targets:
 
 
 @contextmanager
-def _listening() -> Iterator[_Targets]:
+def _listening() -> Generator[_Targets]:
     name = f"runner-attack-{os.getpid()}-{time.monotonic_ns()}"
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,

@@ -1,7 +1,7 @@
 """What the isolation needs to know of a launch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.isolation.confinement import Level
@@ -18,6 +18,6 @@ class IsolationSettings:
     """Values by name; the attack looks for them."""
     required: Level = "none"
     network: bool = True
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     search: tuple[Path, ...] = ()
     """Folders beside the workspace in which the attack looks for secrets' values."""

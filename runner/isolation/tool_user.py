@@ -1,4 +1,4 @@
-"""The user that tools run as where the runner is root: limits on processes do not bind root, and root may look anywhere.
+"""The user that tools run as where the runner is root: no limit on processes binds root, and root may look anywhere.
 
 The owner of the workspace, so that its files are the tools' own; a workspace of root's is given to a user number that
 nobody has. Refuses to follow links, and to give away files that have a second name elsewhere.
@@ -10,13 +10,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 FIRST, COUNT = 61184, 4000
-"""From the range that systemd keeps for users that exist for a while only; below 65536, which is all a container has."""
+"""From the range that systemd keeps for short-lived users; below 65536, which is all that a container may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUser:
     uid: int
     gid: int
+    of_the_run: bool = False
+    """Made up for this run: nobody else's processes count."""
 
 
 def choose_user(owner: ToolUser, taken: Collection[int], seed: int) -> ToolUser:
@@ -28,7 +30,7 @@ def choose_user(owner: ToolUser, taken: Collection[int], seed: int) -> ToolUser:
         return owner
     numbers = (FIRST + (seed + step) % COUNT for step in range(COUNT))
     free = next((number for number in numbers if number not in taken), FIRST)
-    return ToolUser(free, free)
+    return ToolUser(free, free, of_the_run=True)
 
 
 ROOT = ToolUser(0, 0)
@@ -41,7 +43,7 @@ def hand_over(folder: str, giver: ToolUser, user: ToolUser) -> None:
     """
     for _, folders, files, here in os.fwalk(folder, follow_symlinks=False):
         for name in (".", *files, *folders):
-            found = os.stat(name, dir_fd=here, follow_symlinks=False)  # noqa: PTH116 - pathlib has no dir_fd
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
             several_names = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
             if found.st_uid == giver.uid and not several_names:
                 os.chown(name, user.uid, user.gid, dir_fd=here, follow_symlinks=False)
