@@ -50,7 +50,7 @@ from runner.tools.errors import ToolFailed
 from settlement.outcome import StopReason
 
 TOOL = "subagent"
-END_S = 5.0
+END_S = 1.0
 """For an aborted subagent to end by itself; then it is cut off."""
 SUBAGENT_ENTRY = "runner.subagent"
 UPDATE_CHARS = 500
@@ -211,8 +211,8 @@ class Subagents:
 
 _DESCRIPTION = (
     "Give a task to a subagent: an agent of its own with a fresh conversation. The result is its last message. Use it "
-    "for work that can be described in full and whose details you do not need, several at once if they are independent. "
-    "It cannot ask the user, and shares your budget."
+    "for work that can be described in full and whose details you do not need; several at once if they are "
+    "independent. It cannot ask the user, and shares your budget."
 )
 
 

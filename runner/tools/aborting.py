@@ -9,7 +9,7 @@ from runner.tools.errors import ToolFailed
 
 T = TypeVar("T")
 
-END_S = 5.0
+END_S = 2.0
 """How long cancelled work may take to clean up before it is left behind."""
 
 

@@ -49,12 +49,13 @@ def result_of(result: JsonObject, tool: str) -> ToolResult:
     blocks = result.get("content")
     content = [_block(block) for block in (blocks if is_json_list(blocks) else []) if is_json_object(block)]
     structured = result.get("structuredContent")
-    if not content:
-        text = "(no output)" if structured is None else json.dumps(structured, ensure_ascii=False)
-        content = [{"type": "text", "text": text}]
+    if not content and structured is not None:
+        content = [_text(json.dumps(structured, ensure_ascii=False))]
     if result.get("isError") is True:
         text = "\n".join(block["text"] for block in content if block["type"] == "text")
         raise ToolFailed("failed", text.strip() or f"{tool} failed without saying why")
+    if not content:
+        content = [_text("(no output)")]
     return {"content": content, "details": {} if structured is None else {"structuredContent": structured}}
 
 

@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -93,6 +94,14 @@ def _call(params: dict[str, Any], send: Send) -> dict[str, Any] | None:
                 send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
             return _text("done")
         case "hang":
+            token = params["_meta"]["progressToken"]
+            send(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/progress",
+                    "params": {"progressToken": token, "progress": 0},
+                }
+            )
             return None
         case "die":
             os._exit(3)
@@ -114,10 +123,10 @@ def serve_stdio() -> None:
         if message.get("method") == "tools/call" and message["params"]["name"] == "hang":
             hang_log = message["params"]["arguments"].get("log")
             if hang_log:
-                with open(hang_log, "a") as file:
+                with Path(hang_log).open("a") as file:
                     file.write("called\n")
         if message.get("method") == "notifications/cancelled" and hang_log:
-            with open(hang_log, "a") as file:
+            with Path(hang_log).open("a") as file:
                 file.write("cancelled\n")
         response = answer(message, send)
         if response is not None:
@@ -125,7 +134,7 @@ def serve_stdio() -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    seen_headers: list[dict[str, str]] = []
+    seen_headers: ClassVar[list[dict[str, str]]] = []
 
     def do_POST(self) -> None:
         self.seen_headers.append({name.lower(): value for name, value in self.headers.items()})
@@ -157,7 +166,7 @@ def serve_http() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Its URL, and the headers of all requests so far."""
 
     class Handler(_Handler):
-        seen_headers: list[dict[str, str]] = []
+        seen_headers: ClassVar[list[dict[str, str]]] = []
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

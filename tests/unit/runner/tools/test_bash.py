@@ -104,7 +104,7 @@ async def test_nothing_is_started_after_an_abort(bash: AgentTool, spawner: Plain
 
 async def test_a_cancelled_call_leaves_nothing_running(bash: AgentTool, spawner: PlainSpawner) -> None:
     seen = asyncio.Event()
-    call = asyncio.create_task(bash.execute("c", {"command": "echo; sleep 60"}, None, lambda _partial: seen.set()))
+    call = asyncio.ensure_future(bash.execute("c", {"command": "echo; sleep 60"}, None, lambda _partial: seen.set()))
     await asyncio.wait_for(seen.wait(), 10)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def test_names_of_kept_files_are_plain_and_never_used_twice(tmp_path: Path) -> N
     folders = ToolFolders(tmp_path, tmp_path)
     for name in ("a/../b", "a/../b", ""):
         folders.keep(name).close(b"")
-    assert sorted(os.listdir(tmp_path)) == ["a____b-1.txt", "a____b-2.txt", "output-1.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a____b-1.txt", "a____b-2.txt", "output-1.txt"]
 
 
 def test_a_kept_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:

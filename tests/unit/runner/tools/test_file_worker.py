@@ -22,6 +22,7 @@ class ImpostorSpawner(PlainSpawner):
     def __init__(self, program: str) -> None:
         super().__init__()
         self._program = program
+        self.has_started = asyncio.Event()
 
     async def start(
         self,
@@ -32,6 +33,7 @@ class ImpostorSpawner(PlainSpawner):
         merge_stderr: bool = True,
         interactive: bool = False,
     ) -> PlainProcess:
+        self.has_started.set()
         return await super().start(
             ["bash", "-c", self._program], cwd=cwd, env=env, merge_stderr=merge_stderr, interactive=interactive
         )
@@ -107,8 +109,7 @@ async def test_an_abort_ends_the_call_at_once(folders: ToolFolders) -> None:
     spawner = ImpostorSpawner("echo; sleep 60")
     worker, controller = FileWorker(spawner, folders), AbortController()
     call = asyncio.create_task(worker.call("ls", {}, controller.signal))
-    while not spawner.started:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(spawner.has_started.wait(), 5)
     controller.abort()
     with pytest.raises(ToolFailed, match="was aborted"):
         await asyncio.wait_for(call, 5)
