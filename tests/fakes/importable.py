@@ -2,13 +2,13 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def importable(folder: Path) -> Iterator[None]:
+def importable(folder: Path) -> Generator[None]:
     """Modules that are imported from it are forgotten afterwards."""
     known = set(sys.modules)
     sys.path.insert(0, str(folder))

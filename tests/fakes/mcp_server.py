@@ -10,7 +10,7 @@ import struct
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,7 +54,8 @@ def _text(text: str, **more: Any) -> dict[str, Any]:
 
 def answer(message: dict[str, Any], send: Send) -> dict[str, Any] | None:
     """The response to a message; None where there is none (yet)."""
-    method, params = message.get("method"), message.get("params") or {}
+    method: str | None = message.get("method")
+    params: dict[str, Any] = message.get("params") or {}
     if "id" not in message:
         return None
     if method == "initialize":
@@ -78,7 +79,8 @@ def answer(message: dict[str, Any], send: Send) -> dict[str, Any] | None:
 
 
 def _call(params: dict[str, Any], send: Send) -> dict[str, Any] | None:
-    name, args = params["name"], params.get("arguments") or {}
+    name: str = params["name"]
+    args: dict[str, Any] = params.get("arguments") or {}
     match name:
         case "add":
             return _text(str(args["a"] + args["b"]), structuredContent={"sum": args["a"] + args["b"]})
@@ -162,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_http() -> Iterator[tuple[str, list[dict[str, str]]]]:
+def serve_http() -> Generator[tuple[str, list[dict[str, str]]]]:
     """Its URL, and the headers of all requests so far."""
 
     class Handler(_Handler):

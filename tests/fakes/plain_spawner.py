@@ -89,9 +89,9 @@ class PlainSpawner:
     ) -> PlainProcess:
         process = _popen(command, cwd, env, merge_stderr=merge_stderr, interactive=interactive)
         started = PlainProcess(process)
-        await started.connect()
-        self.started.append(started)
+        self.started.append(started)  # first: a start that is cancelled is closed as well
         self.commands.append(command)
+        await started.connect()
         return started
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from runner.tools.worker.text_form import SNIFFED_BYTES, TextForm, decode_file, 
 
 MAX_WHOLE_BYTES = 16 * 1024 * 1024
 """Of a file that can only be read whole (UTF-16 and UTF-32)."""
-MAX_COUNTED_BYTES = 512 * 1024 * 1024
+MAX_COUNTED_BYTES = 128 * 1024 * 1024
 """How much of the rest of a file is looked at to tell how many lines it has."""
 _PIECE = 1 << 20
 

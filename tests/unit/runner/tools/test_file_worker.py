@@ -33,10 +33,10 @@ class ImpostorSpawner(PlainSpawner):
         merge_stderr: bool = True,
         interactive: bool = False,
     ) -> PlainProcess:
+        command = ["bash", "-c", self._program]
+        started = await super().start(command, cwd=cwd, env=env, merge_stderr=merge_stderr, interactive=interactive)
         self.has_started.set()
-        return await super().start(
-            ["bash", "-c", self._program], cwd=cwd, env=env, merge_stderr=merge_stderr, interactive=interactive
-        )
+        return started
 
 
 async def failure(worker: FileWorker, tool: str = "ls") -> ToolFailed:
