@@ -4,11 +4,12 @@
 
 It is given no secret: what it could read it hands to the runner, which looks for its secrets in it (self_test.py). It
 changes nothing: files are made without a name, signals are of number 0, tracing ends with this process. Standard
-library only. Prints one JSON object: `managed` {attack: what exactly}, `texts` [[where, text]], `unusable` (why no tool could
-work here, or null).
+library only. Prints one JSON object: `managed` {attack: what exactly}, `texts` [[where, text]], `unusable` (why no tool
+could work here, or null).
 """
 
-# ruff: noqa: PTH108, PTH112, PTH113, PTH115, PTH118, PTH208 - an attack must not pay for pathlib, which would also tidy its paths
+# An attack must not pay for pathlib, which would also tidy its paths.
+# ruff: noqa: PTH108, PTH112, PTH113, PTH115, PTH118, PTH208
 
 import json
 import os

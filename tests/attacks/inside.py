@@ -4,7 +4,8 @@ Runs inside the confinement, from a copy in the workspace: standard library only
 secrets. A secret is recognised by how it begins.
 """
 
-# ruff: noqa: PTH104, PTH108, PTH110, PTH112, PTH115, PTH118, PTH119, PTH120, PTH123, PTH202, PTH208, PTH211 - pathlib would tidy the paths that are the attack
+# pathlib would tidy the paths that are the attack.
+# ruff: noqa: PTH104, PTH108, PTH110, PTH112, PTH115, PTH118, PTH119, PTH120, PTH123, PTH202, PTH208, PTH211
 
 import ctypes
 import errno

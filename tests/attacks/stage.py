@@ -50,7 +50,7 @@ INSIDE = [
 SECRET_VARIABLE = "ATTACKED_API_KEY"
 MEMORY_MB, FILE_MB, PROCESSES, CPU_S = 512, 8, 24, 1
 ATTACK_S = 30.0
-CANARY = "31415"
+CANARY = "31.415"
 """How long the other tool sleeps, which also names it."""
 
 
@@ -197,10 +197,11 @@ class Attacks:
             "leave_a_double_fork": "(setsid sh -c 'sleep {n} & exit 0' &) ; sleep 0.2",
             "leave_one_that_ignores_sigterm": "trap '' TERM HUP INT; (setsid sh -c 'sleep {n}; :' &); sleep {n}",
             "leave_one_with_closed_pipes": "(setsid sleep {n} >/dev/null 2>&1 </dev/null &) ; sleep 0.2",
-            "fork_bomb": "bomb() {{ sleep {n} & bomb & bomb; }}; bomb",
+            # Bounded by itself too, for the level that bounds nothing: 2 ** 7 processes, and a minute.
+            "fork_bomb": "bomb() {{ [ $1 = 0 ] && exec sleep {n}; bomb $(($1-1)) & bomb $(($1-1)) & wait; }}; bomb 7",
         }
         for index, (name, script) in enumerate(hiding.items()):
-            number = str(27182000 + index)
+            number = f"60.27182{index}"
             process = await self.start(["bash", "-c", script.format(n=number)])
             await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=1.0)
             began = time.monotonic()
