@@ -35,6 +35,11 @@ class Isolation:
         """Remove the tools' folders outside the workspace, once the spawner is closed."""
         remove_scratch(self.grounds.scratch)
 
+    def discard(self) -> None:
+        """Let go of an isolation under which nothing was started."""
+        self.spawner.discard()
+        self.remove()
+
 
 def build_spawner(
     settings: IsolationSettings, environ: Mapping[str, str], *, levels: Sequence[Level] = LEVELS

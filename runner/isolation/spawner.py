@@ -175,4 +175,9 @@ class ConfinedSpawner:
             process.disconnect()
         await asyncio.sleep(0)  # the transports let go of their pipes
         self._processes.clear()
+        self.discard()
+
+    def discard(self) -> None:
+        """Let go of what was made for all commands together; none runs."""
+        self._closed = True
         self._on_close()
