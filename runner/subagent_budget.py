@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from checkpoint.jsontypes import Message
+from runner.stop import RunCounters, RunLimits
 from runner.usage import UsageTotals
 
 MAX_TURNS = 50
@@ -27,6 +28,16 @@ class BudgetLeft:
     @property
     def is_used_up(self) -> bool:
         return any(amount is not None and amount <= 0 for amount in (self.turns, self.tokens, self.cost_usd))
+
+
+def left_of_run(limits: RunLimits, counters: RunCounters) -> BudgetLeft:
+    """What the run has left. The counters must include what its subagents used."""
+    tokens, cost = limits.max_total_tokens, limits.max_cost_usd
+    return BudgetLeft(
+        None if limits.max_turns is None else limits.max_turns - counters.turns,
+        None if tokens is None else tokens - counters.total_tokens,
+        None if cost is None else cost - counters.cost_usd,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,16 +26,19 @@ CALL_S = 60.0
 """One call. The worker interrupts it itself; `GRACE_S` later it is ended."""
 GRACE_S = 5.0
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-_PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from runner.tools.worker.serve import main; main(sys.argv[2], sys.argv[3:])"
-)
-_ROOT = str(Path(runner.__file__).resolve().parent.parent)
-"""Where the packages lie; the worker runs isolated from any environment and has to be told."""
+_PROGRAM = """
+import sys
+runner = sys.modules["runner"] = type(sys)("runner")
+runner.__path__ = [sys.argv[1]]
+from runner.tools.worker.serve import main
+main(sys.argv[2], sys.argv[3:])
+"""
+# The package by its folder: in the confinement, the folder that holds it may not be readable.
+_PACKAGE = str(Path(runner.__file__).resolve().parent)
 
 
 class FileWorker:
-    """One per run. Not started before the first call, or `start`."""
+    """One per run. Not started before the first call."""
 
     def __init__(
         self, spawner: Spawner, folders: ToolFolders, *, call_s: float = CALL_S, grace_s: float = GRACE_S
@@ -48,11 +51,6 @@ class FileWorker:
         self._running: _Running | None = None
         self._calls = 0
         self._closed = False
-
-    async def start(self) -> None:
-        """Have the worker ready for the first call. Raises what the spawner raises."""
-        async with self._turn:
-            await self._worker()
 
     async def call(self, tool: str, args: JsonObject, signal: AbortSignal | None) -> ToolResult:
         """The result of one call. Raises ToolFailed."""
@@ -88,7 +86,7 @@ class FileWorker:
         if self._running is not None and self._running.has_ended:
             await self._end()
         if self._running is None:
-            command = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, _ROOT]
+            command = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, _PACKAGE]
             process = await self._spawner.start(
                 [*command, str(self._folders.workspace), str(self._folders.outputs)],
                 cwd=self._folders.workspace,

@@ -4,6 +4,7 @@ The runner writes the latter and tools only read it; it lies outside of the work
 where the runner is about to write. Refuses to keep more than so much, per file and in all: output never ends by itself.
 """
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,9 @@ class ToolFolders:
             number += 1
         self._names.add(f"{stem}-{number}.txt")
         path = self.outputs / f"{stem}-{number}.txt"
-        return KeptOutput(path, path.open("xb", buffering=0), self)
+        file = path.open("xb", buffering=0)
+        os.fchmod(file.fileno(), 0o644)  # for tools of another user, whatever our umask
+        return KeptOutput(path, file, self)
 
     def take(self, size: int) -> int:
         """How many of `size` bytes may still be kept; they are counted."""

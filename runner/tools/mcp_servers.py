@@ -33,16 +33,8 @@ _MAX_PAGES = 64
 _HTTP_CONNECT_S = 30.0
 
 
-def mcp_is_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("mcp") is not None
-
-
 async def connect_servers(settings: Sequence[McpSettings], spawner: Spawner, workspace: Path) -> "McpServers":
     """Connect all servers, at once. Raises ToolSetupError, with nothing left behind, if one cannot be."""
-    if settings and not mcp_is_installed():
-        raise ToolSetupError("agent.mcp: MCP servers need the extra `mcp`: install pipeline-runner[mcp]")
     servers = McpServers([_Server(each, spawner, workspace) for each in settings])
     problems = await asyncio.gather(*(server.connect() for server in servers.servers))
     found = [problem for problem in problems if problem is not None]

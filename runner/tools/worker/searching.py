@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from runner.tools.truncation import MAX_BYTES, keep_head, size_text
 from runner.tools.worker.globs import PathFilter
@@ -26,6 +26,10 @@ SEARCH_S = 40.0
 """A search that takes longer ends with what it has found."""
 _LINE_BYTES = 1 << 20
 """A longer line is searched in pieces."""
+_LINES_A_LOOK = 4096
+"""After so many lines the clock is looked at."""
+_WIDE_BYTES = 16 * 1024 * 1024
+"""Of a UTF-16 or UTF-32 file: as much is searched."""
 _CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
@@ -92,13 +96,15 @@ def grep(places: Places, args: dict[str, Any]) -> dict[str, Any]:
     for name, path in _files(real, is_folder, args.get("glob"), places):
         if search.out_of_time():
             break
-        found = _search_file(path, shown(name), regex, context, left)
+        found = _search_file(path, shown(name), regex, context, left, search)
         if found.lines and lines and context:
             lines.append("--")
         lines += found.lines
         left -= found.matches
         long_lines = long_lines or found.long_lines
-        if found.more:
+        if found.stopped == "time":
+            break
+        if found.stopped == "limit":
             search.notes.append(f"Stopped at {limit} matches: refine the pattern, or use limit={limit * 2}")
             search.details["matchLimitReached"] = limit
             break
@@ -141,12 +147,12 @@ def _files(real: str, is_folder: bool, glob: str | None, places: Places) -> Iter
 class _InFile(NamedTuple):
     lines: list[str]
     matches: int
-    more: bool
     long_lines: bool
+    stopped: Literal["limit", "time"] | None = None
 
 
-def _search_file(path: str, name: str, regex: re.Pattern[str], context: int, limit: int) -> _InFile:
-    """Up to `limit` matching lines; `more` if there is another one. Binary and unreadable files hold nothing."""
+def _search_file(path: str, name: str, regex: re.Pattern[str], context: int, limit: int, search: _Search) -> _InFile:
+    """Up to `limit` matching lines; stopped if there is another one. Binary and unreadable files hold nothing."""
     lines: list[str] = []
     before: deque[tuple[int, str]] = deque(maxlen=context)
     matches, last, after, long_lines = 0, 0, 0, False
@@ -160,9 +166,11 @@ def _search_file(path: str, name: str, regex: re.Pattern[str], context: int, lim
         last = number
 
     for number, text in _text_lines(path, name):
+        if number % _LINES_A_LOOK == 0 and search.out_of_time():
+            return _InFile(lines, matches, long_lines, "time")
         if regex.search(text) is not None:
             if matches == limit:
-                return _InFile(lines, matches, True, long_lines)
+                return _InFile(lines, matches, long_lines, "limit")
             matches += 1
             for earlier in before:
                 add(earlier[0], "-", earlier[1])
@@ -174,7 +182,7 @@ def _search_file(path: str, name: str, regex: re.Pattern[str], context: int, lim
             after -= 1
         elif context:
             before.append((number, text))
-    return _InFile(lines, matches, False, long_lines)
+    return _InFile(lines, matches, long_lines)
 
 
 def _text_lines(path: str, name: str) -> Iterator[tuple[int, str]]:
@@ -190,7 +198,7 @@ def _text_lines(path: str, name: str) -> Iterator[tuple[int, str]]:
         encoding = "utf-8" if form is None else form.encoding
         if form is not None and form.is_wide:
             file.seek(len(form.mark))
-            yield from enumerate(file.read().decode(encoding, "replace").splitlines(), 1)
+            yield from enumerate(file.read(_WIDE_BYTES).decode(encoding, "replace").splitlines(), 1)
             return
         file.seek(0 if form is None else len(form.mark))
         number, ended = 0, True

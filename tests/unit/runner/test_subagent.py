@@ -14,8 +14,9 @@ from runner.agent.types import AgentTool, ModelName, ToolResult, UpdateCallback
 from runner.models.script import parse_script
 from runner.models.scripted import ScriptedModel
 from runner.stop import RequestReason
-from runner.subagent import SubagentModel, SubagentParts, Subagents
+from runner.subagent import SubagentParts, Subagents
 from runner.subagent_budget import MAX_AT_ONCE, MAX_SUBAGENTS, MAX_TURNS, BudgetLeft, RunUse
+from runner.subagent_run import SubagentModel
 from runner.tools.errors import ToolFailed
 from runner.usage import UsageTotals
 from tests.fakes.agent_parts import call, calls, roles, says, stream_of, texts, tool

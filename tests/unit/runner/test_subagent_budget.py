@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.subagent_budget import MAX_TURNS, BudgetLeft, CountedUse, RunUse, left_of, share_of
+from runner.subagent_budget import MAX_TURNS, BudgetLeft, CountedUse, RunUse, Share, left_of, left_of_run, share_of
 from runner.usage import UsageTotals
 
 AMOUNTS = st.none() | st.integers(0, 10_000)
@@ -35,6 +35,12 @@ def test_a_budget_without_limits_is_never_used_up() -> None:
     assert not BudgetLeft().is_used_up
     assert BudgetLeft(tokens=0).is_used_up
     assert BudgetLeft(turns=1, cost_usd=0.0).is_used_up
+
+
+def test_the_run_has_left_what_its_limits_allow_beyond_what_was_used() -> None:
+    used = UsageTotals(turns=3, total_tokens=40, cost_usd=0.25)
+    assert left_of_run(Share(10, 100, 1.0), used) == BudgetLeft(7, 60, 0.75)
+    assert left_of_run(Share(None, None, None), used) == BudgetLeft()
 
 
 def test_use_is_counted_at_every_level() -> None:

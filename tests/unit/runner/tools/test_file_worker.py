@@ -46,7 +46,6 @@ async def failure(worker: FileWorker, tool: str = "ls") -> ToolFailed:
 
 
 async def test_one_process_serves_all_calls(worker: FileWorker, spawner: PlainSpawner) -> None:
-    await worker.start()
     await asyncio.gather(*(worker.call("ls", {}, None) for _ in range(10)))
     assert len(spawner.started) == 1
 

@@ -1,8 +1,9 @@
 import pytest
 
 from runner.agent.agent import Agent
-from runner.subagent import SubagentModel, SubagentParts
+from runner.subagent import SubagentParts
 from runner.subagent_budget import BudgetLeft, RunUse
+from runner.subagent_run import SubagentModel
 from runner.tools.errors import ToolSetupError
 from runner.tools.folders import ToolFolders
 from runner.tools.mcp_settings import McpStdio
