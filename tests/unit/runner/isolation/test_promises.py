@@ -1,5 +1,6 @@
 """Which level holds, by what the attack managed."""
 
+from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -69,7 +70,7 @@ def test_what_holds_has_no_broken_promise(claimed: Level, managed: set[str], net
 
 
 def test_each_level_promises_all_that_a_weaker_one_does() -> None:
-    for weaker, stronger in zip(LEVELS, LEVELS[1:], strict=False):
+    for weaker, stronger in pairwise(LEVELS):
         assert PROMISES[weaker] <= PROMISES[stronger]
         assert NETWORK[weaker] <= NETWORK[stronger]
 
