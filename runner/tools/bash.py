@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from signal import Signals
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.abort import AbortSignal
@@ -178,8 +179,16 @@ def finished(output: CommandOutput, ending: _Ending, timeout_s: float | None) ->
     if status.signal is not None:
         raise _failed("signal", text, f"The command was ended by {status.signal}")
     if status.code:
-        raise _failed("exit", text, f"The command exited with code {status.code}")
+        raise _failed("exit", text, f"The command exited with code {status.code}{_inner_signal(status.code)}")
     return text_result(text or "(no output)", details=details)
+
+
+def _inner_signal(code: int) -> str:
+    """A shell tells of a command in it that a signal ended by 128 and the signal's number."""
+    try:
+        return f" (a command in it was ended by {Signals(code - 128).name})"
+    except ValueError:
+        return ""
 
 
 def _failed(reason: str, text: str, sentence: str) -> ToolFailed:

@@ -7,6 +7,7 @@ is left out, as a search would.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class Found(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    pattern: str
+    regex: re.Pattern[str]
     folder: str
     """The folder whose file says it; the pattern is about paths below."""
     by_name: bool
@@ -95,7 +96,12 @@ def _rule(line: str, folder: str) -> _Rule | None:
     pattern = pattern.rstrip("/")
     by_name = "/" not in pattern
     pattern = pattern.lstrip("/")
-    return _Rule(pattern, folder, by_name, folders_only, negated) if pattern else None
+    if not pattern:
+        return None
+    try:
+        return _Rule(glob_regex(pattern), folder, by_name, folders_only, negated)
+    except Refusal:
+        return None
 
 
 def _ignored(path: str, is_folder: bool, rules: Sequence[_Rule]) -> bool:
@@ -104,10 +110,6 @@ def _ignored(path: str, is_folder: bool, rules: Sequence[_Rule]) -> bool:
         if rule.folders_only and not is_folder:
             continue
         subject = path.rpartition("/")[2] if rule.by_name else path[len(rule.folder.rstrip("/")) + 1 :]
-        try:
-            matches = glob_regex(rule.pattern).fullmatch(subject) is not None
-        except Refusal:
-            continue
-        if matches:
+        if rule.regex.fullmatch(subject) is not None:
             return not rule.negated
     return False

@@ -64,6 +64,11 @@ async def test_a_killed_command_tells_the_signal(bash: AgentTool) -> None:
     )
 
 
+async def test_a_command_in_it_that_was_killed_is_told_too(bash: AgentTool) -> None:
+    error = await error_from(bash, command="bash -c 'kill -9 $$'; exit $?")
+    assert error.endswith("The command exited with code 137 (a command in it was ended by SIGKILL)")
+
+
 async def test_a_timeout_ends_everything_and_keeps_the_output(bash: AgentTool, workspace: Path) -> None:
     error = await error_from(bash, command="sleep 60 & echo $!; sleep 60", timeout=0.3)
     pid, _, said = error.partition("\n\n")
