@@ -1,6 +1,6 @@
 """The start-up attack: run as a tool would be, it tries what no tool may be able to do, and tells what it managed.
 
-    python -I -S attack.py ORDERS
+    <this module's main> ORDERS
 
 It is given no secret: what it could read it hands to the runner, which looks for its secrets in it (self_test.py). It
 changes nothing: files are made without a name, signals are of number 0, tracing ends with this process. Standard
@@ -311,7 +311,3 @@ def find_unusable(orders: Orders) -> str | None:
         except OSError as error:
             return f"tools cannot write in {folder} ({error.strerror})"
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,17 @@
 """What the levels `process` and `landlock` share: the recipe for the launcher (launcher.py)."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from runner.isolation.cgroup import PidsGroup
 from runner.isolation.confinement import Wrapped
 from runner.isolation.limits import Limits, rlimits
+from runner.isolation.own_python import run_module
 from runner.isolation.process_table import threads_of
 from runner.isolation.tool_user import ToolUser
 
-LAUNCHER = str(Path(__file__).with_name("launcher.py"))
+LAUNCHER = tuple(run_module("launcher"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def through_launcher(settings: LaunchSettings, command: Sequence[str], cwd: str,
             options += ["--read", path]
         for path in paths.writable:
             options += ["--write", path]
-    return Wrapped((sys.executable, "-I", "-S", LAUNCHER, *options, "--", *command), "/")
+    return Wrapped((*LAUNCHER, *options, "--", *command), "/")
 
 
 def others_running(user: ToolUser | None) -> int:

@@ -1,7 +1,7 @@
 """The process between the runner and a tool at the levels `process` and `landlock`: it watches, and its child confines
 itself and becomes the tool.
 
-    python -I -S launcher.py OPTION... -- COMMAND...
+    <this module's main> OPTION... -- COMMAND...
 
 Being the subreaper of one command, it keeps every descendant findable while the command runs, and ends as its leader
 ended. It stays outside the confinement, where tools of the level `landlock` cannot signal it. Refuses to start the
@@ -10,11 +10,11 @@ command if one step of the confinement fails.
 Each start of a tool pays for its imports, hence only what is needed and cheap: no argparse, json, signal or typing.
 """
 
-# ruff: noqa: PTH100, PTH120 - each start of a tool would pay for pathlib
-
 import os
 import resource
 import sys
+
+from runner.isolation import kernel
 
 CANNOT_START = 126
 SIGPIPE, SIGKILL, SIGXFSZ = 13, 9, 25
@@ -58,9 +58,6 @@ class Recipe:
 
 
 def main() -> None:
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from runner.isolation import kernel
-
     recipe = Recipe(sys.argv[1:])
     kernel.set_dumpable(False)
     kernel.become_subreaper()
@@ -86,8 +83,6 @@ def become_tool(recipe: Recipe) -> None:
 
 def confine(recipe: Recipe) -> None:
     """Each step takes something away, in an order in which the next one is still possible."""
-    from runner.isolation import kernel
-
     for number in (SIGPIPE, SIGXFSZ):  # Python ignores them, and a tool would inherit that
         kernel.default_signal(number)
     os.umask(0o022)
@@ -120,7 +115,6 @@ def open_ruleset(recipe: Recipe) -> int:
 
 
 def shut_network() -> None:
-    from runner.isolation import kernel
     from runner.isolation.network_filter import network_filter
 
     program = network_filter(os.uname().machine)
@@ -160,8 +154,6 @@ def wait_for(leader: int) -> int:
 
 
 def end_like(status: int) -> None:
-    from runner.isolation import kernel
-
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number != SIGKILL:
@@ -176,7 +168,3 @@ def write(path: str, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
-
-
-if __name__ == "__main__":
-    main()

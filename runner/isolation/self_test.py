@@ -7,23 +7,21 @@ import json
 import os
 import select
 import socket
-import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from runner.isolation.confinement import Confinement
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import Grounds
 from runner.isolation.limits import Limits, rlimits
+from runner.isolation.own_python import run_module
 from runner.isolation.process_table import kill_families, own_children, read_row
 from runner.isolation.promises import Attack, Verdict
 from runner.isolation.spawner import PAUSE_S, Environment, Started, start_wrapped
 
-ATTACK = str(Path(__file__).with_name("attack.py"))
 ATTACK_S = 10.0
 END_S = 2.0
 SHORTEST_SECRET = 8
@@ -86,7 +84,7 @@ def attack_confinement(
     with ExitStack() as stack:
         targets = None if network else stack.enter_context(_listening())
         orders = _orders(grounds, limits, search, targets)
-        command = [sys.executable, "-I", "-S", ATTACK, json.dumps(orders)]
+        command = [*run_module("attack"), json.dumps(orders)]
         spared = own_children()
         try:
             started = start_wrapped(
