@@ -6,6 +6,7 @@ no answers to what they might ask (sampling, elicitation, roots).
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -35,8 +36,15 @@ _HTTP_CONNECT_S = 30.0
 
 async def connect_servers(settings: Sequence[McpSettings], spawner: Spawner, workspace: Path) -> "McpServers":
     """Connect all servers, at once. Raises ToolSetupError, with nothing left behind, if one cannot be."""
+    for name in ("mcp", "httpx2"):
+        # The client's log quotes messages and headers, which may hold secrets.
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     servers = McpServers([_Server(each, spawner, workspace) for each in settings])
-    problems = await asyncio.gather(*(server.connect() for server in servers.servers))
+    try:
+        problems = await asyncio.gather(*(server.connect() for server in servers.servers))
+    except BaseException:
+        await servers.close()
+        raise
     found = [problem for problem in problems if problem is not None]
     if found:
         await servers.close()
@@ -88,6 +96,8 @@ class _Server:
         task = self._task
         if task is None:
             return
+        if not self._ready.done():
+            task.cancel()
         await asyncio.wait({task}, timeout=CLOSE_S)
         task.cancel()
         await asyncio.wait({task}, timeout=CLOSE_S)

@@ -77,6 +77,7 @@ class PlainSpawner:
     def __init__(self) -> None:
         self.started: list[PlainProcess] = []
         self.commands: list[Sequence[str]] = []
+        self.has_started = asyncio.Event()
 
     async def start(
         self,
@@ -92,6 +93,7 @@ class PlainSpawner:
         self.started.append(started)  # first: a start that is cancelled is closed as well
         self.commands.append(command)
         await started.connect()
+        self.has_started.set()
         return started
 
     async def close(self) -> None:

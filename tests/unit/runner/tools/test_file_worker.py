@@ -22,7 +22,6 @@ class ImpostorSpawner(PlainSpawner):
     def __init__(self, program: str) -> None:
         super().__init__()
         self._program = program
-        self.has_started = asyncio.Event()
 
     async def start(
         self,
@@ -34,9 +33,7 @@ class ImpostorSpawner(PlainSpawner):
         interactive: bool = False,
     ) -> PlainProcess:
         command = ["bash", "-c", self._program]
-        started = await super().start(command, cwd=cwd, env=env, merge_stderr=merge_stderr, interactive=interactive)
-        self.has_started.set()
-        return started
+        return await super().start(command, cwd=cwd, env=env, merge_stderr=merge_stderr, interactive=interactive)
 
 
 async def failure(worker: FileWorker, tool: str = "ls") -> ToolFailed:

@@ -123,6 +123,16 @@ async def test_servers_that_cannot_be_connected_are_all_named_and_nothing_is_lef
         assert await asyncio.wait_for(process.wait(), 5) is not None
 
 
+async def test_a_set_up_that_is_cancelled_leaves_no_server(spawner: PlainSpawner, workspace: Path) -> None:
+    mute = McpStdio("mute", "bash", ("-c", "read -r line; sleep 60"))
+    connecting = asyncio.ensure_future(connect_servers([mute], spawner, workspace))
+    await asyncio.wait_for(spawner.has_started.wait(), 10)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    assert (await asyncio.wait_for(spawner.started[0].wait(), 5)).signal == "SIGKILL"
+
+
 async def test_a_server_over_http_is_called_with_its_headers(spawner: PlainSpawner, workspace: Path) -> None:
     with mcp_server.serve_http() as (url, headers):
         servers = await connect_servers([McpHttp("web", url, {"authorization": "Bearer x"})], spawner, workspace)
