@@ -66,19 +66,18 @@ FIND = _object(
 LS = _object([], path=_FOLDER, limit=_number("Entries at most; 500 if left out."))
 
 
-def file_tools(worker: FileWorker, *, model_sees_images: bool) -> list[AgentTool]:
+def file_tools(worker: FileWorker) -> list[AgentTool]:
     def tool(
         name: str,
         parameters: JsonObject,
         description: str,
         *,
-        more: JsonObject | None = None,
         prepare: Callable[[Any], Any] | None = None,
     ) -> AgentTool:
         async def execute(
             _call_id: str, args: JsonObject, signal: AbortSignal | None, _on_update: UpdateCallback
         ) -> ToolResult:
-            return await worker.call(name, {**args, **(more or {})}, signal)
+            return await worker.call(name, args, signal)
 
         return AgentTool(name, description, parameters, execute, label=name, prepare_arguments=prepare)
 
@@ -88,7 +87,6 @@ def file_tools(worker: FileWorker, *, model_sees_images: bool) -> list[AgentTool
             READ,
             f"Read a file: text, or an image (PNG, JPEG, GIF, WebP). At most {MAX_LINES} lines or {_KB} KB are shown "
             "at once; go on with offset.",
-            more={"sees_images": model_sees_images},
         ),
         tool("write", WRITE, "Write a file: a new one, its folders included, or in place of what was there."),
         tool(

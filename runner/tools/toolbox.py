@@ -29,7 +29,6 @@ class ToolSelection:
     mcp: Sequence[McpSettings] = ()
     ask_tools: Collection[str] = ()
     """Further tools whose result may be a question; subagents do not get them."""
-    model_sees_images: bool = True
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ async def open_toolbox(
     selected = selected_built_in(selection.names)
     own = load_own_tools(selection.names or ())
     files = FileWorker(spawner, folders)
-    built_in = [bash_tool(spawner, folders), *file_tools(files, model_sees_images=selection.model_sees_images)]
+    built_in = [bash_tool(spawner, folders), *file_tools(files)]
     servers = await connect_servers(selection.mcp, spawner, folders.workspace)
     try:
         refuse_taken_names([*own, *servers.tools], (*ASKING_TOOLS, *BUILT_IN_TOOLS))

@@ -43,7 +43,7 @@ def read(places: Places, args: dict[str, Any]) -> dict[str, Any]:
         size = os.fstat(file.fileno()).st_size
         head = file.read(SNIFFED_BYTES)
         if image_kind(head) is not None:
-            return _image(file, head, size, name, sees_images=args.get("sees_images", True))
+            return _image(file, head, size, name)
         if is_binary(head):
             raise Refusal(
                 f"{name} is a binary file ({size_text(size)}): look at it with a command, such as file or xxd"
@@ -53,9 +53,7 @@ def read(places: Places, args: dict[str, Any]) -> dict[str, Any]:
     return _result(found, name, offset)
 
 
-def _image(file: BinaryIO, head: bytes, size: int, name: str, *, sees_images: bool) -> dict[str, Any]:
-    if not sees_images:
-        raise Refusal(f"{name} is an image ({size_text(size)}), and the model of this run takes text only")
+def _image(file: BinaryIO, head: bytes, size: int, name: str) -> dict[str, Any]:
     data = head + file.read(MAX_IMAGE_BYTES + 1 - len(head))
     image = inspect_image(data)
     if isinstance(image, str):

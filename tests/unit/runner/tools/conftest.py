@@ -41,4 +41,4 @@ async def worker(spawner: PlainSpawner, folders: ToolFolders) -> AsyncIterator[F
 @pytest.fixture
 def files(worker: FileWorker) -> dict[str, AgentTool]:
     """The file tools by name."""
-    return {tool.name: tool for tool in file_tools(worker, model_sees_images=True)}
+    return {tool.name: tool for tool in file_tools(worker)}

@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 
 from runner.agent.types import AgentTool
-from runner.tools.file_tools import file_tools
-from runner.tools.file_worker import FileWorker
 from runner.tools.folders import ToolFolders
 from runner.tools.truncation import MAX_BYTES, MAX_LINES
 from tests.fakes.mcp_server import png
-from tests.fakes.tool_calls import error_from, named, played, result_of, text_from
+from tests.fakes.tool_calls import error_from, played, result_of, text_from
 
 pytestmark = pytest.mark.anyio
 
@@ -108,12 +106,6 @@ async def test_a_damaged_image_is_refused(read: AgentTool, workspace: Path) -> N
     assert await error_from(read, path="a.png") == (
         "a.png is an image that cannot be shown: it is damaged or not whole"
     )
-
-
-async def test_an_image_is_refused_for_a_model_that_sees_none(worker: FileWorker, workspace: Path) -> None:
-    (workspace / "a.png").write_bytes(png())
-    blind = named(file_tools(worker, model_sees_images=False), "read")
-    assert "takes text only" in await error_from(blind, path="a.png")
 
 
 async def test_what_is_no_regular_file_is_refused_and_never_waited_for(read: AgentTool, workspace: Path) -> None:
