@@ -1,7 +1,6 @@
 """Which confinements there are to try on this machine, strongest first, and who owns the tools' files under each."""
 
 import os
-import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from runner.isolation.confinement import Confinement, Level
 from runner.isolation.grounds import Grounds
 from runner.isolation.launched import LaunchSettings
 from runner.isolation.level_landlock import LandlockLevel
-from runner.isolation.level_namespace import Bubblewrap, NamespaceLevel, find_bubblewrap
+from runner.isolation.level_namespace import Bubblewrap, NamespaceLevel, find_bubblewrap, find_setpriv
 from runner.isolation.level_none import Unconfined
 from runner.isolation.level_process import ProcessLevel
 from runner.isolation.process_table import users_in_use
@@ -60,7 +59,7 @@ def bubblewrap_ways(user: ToolUser | None) -> tuple[Way, ...]:
     """How bubblewrap and the change to the tools' user (under root) go together, the better first."""
     if user is None:
         return ("never",)
-    return ("inside", "before") if shutil.which("setpriv") is not None else ()
+    return ("inside", "before") if find_setpriv() is not None else ()
 
 
 class Ownership:

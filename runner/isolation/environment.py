@@ -4,7 +4,7 @@ Refuses everything else, so that no credential reaches a tool because nobody tho
 left out on purpose: their URLs often carry a password.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 ALLOWED = frozenset(
     {
@@ -21,6 +21,15 @@ ALLOWED = frozenset(
     }
 )
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+LOADER_NAMES = frozenset({"BASH_ENV", "ENV", "GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH"})
+LOADER_PREFIXES = ("LD_", "BASH_FUNC_", "MALLOC_")
+
+
+def loader_variables(names: Iterable[str]) -> list[str]:
+    """Those that change how programs are loaded: they would act on the confinement's own programs, before the tool."""
+    return sorted(name for name in names if name in LOADER_NAMES or name.startswith(LOADER_PREFIXES))
 
 
 def tool_environment(

@@ -10,6 +10,7 @@ from runner.errors import Refused
 from runner.isolation.candidates import Candidate, Ownership, candidates
 from runner.isolation.cgroup import make_pids_group
 from runner.isolation.confinement import LEVELS, Level
+from runner.isolation.disk_watch import DiskWatch
 from runner.isolation.environment import tool_environment
 from runner.isolation.grounds import Grounds, make_grounds, remove_scratch
 from runner.isolation.promises import MEANINGS, Verdict, broken_promises, is_enough, rank
@@ -83,7 +84,12 @@ def _established(
             group.remove()
         raise
     return Isolation(
-        ConfinedSpawner(chosen.confinement, environment, on_close=group.remove if group is not None else nothing),
+        ConfinedSpawner(
+            chosen.confinement,
+            environment,
+            disk=DiskWatch((grounds.workspace, grounds.scratch.base)),
+            on_close=group.remove if group is not None else nothing,
+        ),
         verdict.holds,
         verdict,
         tuple(other for _, other in tried if other is not verdict),

@@ -104,8 +104,7 @@ def confine(recipe: Recipe) -> None:
     if ruleset is not None:
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
-    if "--no-network" in recipe.flags:
-        shut_network()
+    filter_calls(network="--no-network" not in recipe.flags)
 
 
 def open_ruleset(recipe: Recipe) -> int:
@@ -114,11 +113,11 @@ def open_ruleset(recipe: Recipe) -> int:
     return landlock.open_ruleset(recipe.readable, recipe.writable, network="--no-network" not in recipe.flags)
 
 
-def shut_network() -> None:
-    from runner.isolation.network_filter import network_filter
+def filter_calls(*, network: bool) -> None:
+    from runner.isolation.call_filter import call_filter
 
-    program = network_filter(os.uname().machine)
-    if program is not None:  # else the start-up attack has found the network open
+    program = call_filter(os.uname().machine, network=network)
+    if program is not None:  # else the start-up attack finds what is open
         kernel.seccomp(program)
 
 

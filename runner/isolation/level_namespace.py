@@ -17,12 +17,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from runner.isolation.call_filter import call_filter
 from runner.isolation.confinement import Level, Wrapped
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import SYSTEM, Grounds, lies_in
 from runner.isolation.launched import LaunchSettings, others_running, who
 from runner.isolation.limits import MIB, rlimits
-from runner.isolation.network_filter import network_filter
 
 SHARED_MEMORY_BYTES = 64 * MIB
 PRIVATE_TMP_BYTES = 256 * MIB
@@ -31,6 +31,7 @@ NAMES_RESOLVER = "/etc/resolv.conf"
 Look = Callable[[str], Literal["folder", "file"] | str | None]
 """What is at a path: `folder`, `file`, `-> target` for a link, None for nothing."""
 
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _GATE = 'read -r _ || exit 125; exec "$@"'
 
 
@@ -52,6 +53,11 @@ def find_bubblewrap() -> str | None:
         return None
     program = Path(package.origin).with_name("_bin") / "bwrap"
     return str(program) if os.access(program, os.X_OK) else None
+
+
+def find_setpriv() -> str | None:
+    """Of the system's folders only: at the way `inside` it still has rights, and tools may write to folders of PATH."""
+    return shutil.which("setpriv", path=SYSTEM_PATH)
 
 
 class NamespaceLevel:
@@ -77,7 +83,7 @@ class NamespaceLevel:
         options += mount_options(grounds, look, network=self._settings.network)
         options += ["--chdir", cwd]
         descriptors: list[int] = []
-        program = None if self._settings.network else network_filter(os.uname().machine)
+        program = call_filter(os.uname().machine, network=self._settings.network)
         if program is not None:
             descriptors.append(_in_memory(program))
             options += ["--seccomp", str(descriptors[0])]
@@ -103,7 +109,14 @@ class NamespaceLevel:
 
 
 def _change_user(uid: int, gid: int) -> list[str]:
-    return ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
+    return [
+        find_setpriv() or "/usr/bin/setpriv",
+        f"--reuid={uid}",
+        f"--regid={gid}",
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--no-new-privs",
+    ]
 
 
 def _in_memory(content: bytes) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from runner.isolation.confinement import Confinement, Wrapped
+from runner.isolation.disk_watch import LOOK_S, DiskWatch
+from runner.isolation.environment import loader_variables
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.process_table import kill_families, own_children
 from runner.isolation.tool_process import ConfinedProcess
@@ -118,10 +120,17 @@ class ConfinedSpawner:
     """See `port.Spawner`."""
 
     def __init__(
-        self, confinement: Confinement, environment: Environment, *, on_close: Callable[[], None] = lambda: None
+        self,
+        confinement: Confinement,
+        environment: Environment,
+        *,
+        disk: DiskWatch | None = None,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._confinement = confinement
         self._environment = environment
+        self._disk = disk
+        self._watching: asyncio.Task[None] | None = None
         self._on_close = on_close
         self._spared = own_children()
         self._leaders: set[int] = set()
@@ -139,6 +148,11 @@ class ConfinedSpawner:
     ) -> ConfinedProcess:
         if self._closed:
             raise SpawnFailed("the run is ending: no command is started any more")
+        if refused := loader_variables(env):
+            raise SpawnFailed(
+                f"{', '.join(refused)} cannot be given to a confined command, because it would act on what confines "
+                "it: start the command by `env NAME=value command`"
+            )
         started = start_wrapped(
             self._confinement,
             command,
@@ -154,8 +168,17 @@ class ConfinedSpawner:
         self._leaders.add(process.pid)
         self._processes.append(process)
         process.watch(self._leaders.discard)
+        if self._disk is not None and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch_disk(self._disk))
         await process.connect(started.stdin, started.stdout, started.stderr)
         return process
+
+    async def _watch_disk(self, disk: DiskWatch) -> None:
+        """While commands run. All are ended, for nobody knows which one it is."""
+        while self._leaders:
+            if disk.look() is not None:
+                await self._end(*self._processes)
+            await asyncio.sleep(LOOK_S)
 
     async def _end(self, *processes: ConfinedProcess) -> None:
         """Kill until nobody is left. Orphans of commands that have ended count as left by any of them."""
@@ -170,6 +193,8 @@ class ConfinedSpawner:
 
     async def close(self) -> None:
         self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
         await self._end(*self._processes)
         for process in self._processes:
             process.disconnect()

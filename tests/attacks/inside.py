@@ -103,6 +103,14 @@ def signal_runner(orders: Orders) -> str | None:
     return first(lambda task=task: os.kill(task, 0) or f"signal to {task}" for task in tasks)
 
 
+def limit_runner(orders: Orders) -> str | None:
+    """Set a limit of the runner to what it is."""
+    if not is_runner(orders):
+        return None
+    resource.prlimit(orders["runner"], resource.RLIMIT_STACK, resource.prlimit(orders["runner"], resource.RLIMIT_STACK))
+    return "changed its limits"
+
+
 def see_runner(orders: Orders) -> str | None:
     return "the runner is in /proc" if is_runner(orders) else None
 
@@ -287,6 +295,13 @@ def reach_abstract_sockets(orders: Orders) -> str | None:
         found.settimeout(2.0)
         found.connect("\0" + orders["abstract"])
         return "an abstract socket of another program"
+
+
+def reach_socket_files(orders: Orders) -> str | None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as found:
+        found.settimeout(2.0)
+        found.connect(orders["socket_file"])
+        return "a socket in the file system"
 
 
 # --- limits ------------------------------------------------------------------------------------------------------

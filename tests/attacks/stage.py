@@ -26,6 +26,7 @@ INSIDE = [
     "read_runner_descriptors",
     "trace_runner",
     "signal_runner",
+    "limit_runner",
     "see_runner",
     "answer_for_another_tool",
     "signal_another_tool",
@@ -41,6 +42,7 @@ INSIDE = [
     "reach_metadata_address",
     "reach_network",
     "reach_abstract_sockets",
+    "reach_socket_files",
     "eat_memory",
     "fill_disk",
     "start_too_many",
@@ -140,9 +142,16 @@ class Attacks:
         me = read_row(os.getpid())
         assert me is not None
         abstract = f"attacked-{secrets.token_hex(8)}"
-        with socket.create_server(("127.0.0.1", 0)) as host, socket.socket(socket.AF_UNIX) as local:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as host,
+            socket.socket(socket.AF_UNIX) as local,
+            socket.socket(socket.AF_UNIX) as engine,
+        ):
             local.bind("\0" + abstract)
             local.listen()
+            engine.bind(str(self.base / "engine.sock"))
+            engine.listen()
+            (self.base / "engine.sock").chmod(0o777)
             orders = {
                 **self.places,
                 "runner": os.getpid(),
@@ -151,6 +160,7 @@ class Attacks:
                 "program": [str(Path(str(runner.__file__))), sys.executable, os.__file__],
                 "port": host.getsockname()[1],
                 "abstract": abstract,
+                "socket_file": str(self.base / "engine.sock"),
                 "other_tool": CANARY,
                 "memory_mb": MEMORY_MB,
                 "file_mb": FILE_MB,

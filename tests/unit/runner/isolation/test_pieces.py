@@ -1,5 +1,6 @@
 """The small decisions: environment, limits, user, paths, process table, exit status, network filter, groups, routes."""
 
+import itertools
 import struct
 from pathlib import Path
 
@@ -8,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.doctor import route_to
+from runner.isolation.call_filter import call_filter
 from runner.isolation.cgroup import pids_parents
-from runner.isolation.environment import ALLOWED, tool_environment
+from runner.isolation.environment import ALLOWED, loader_variables, tool_environment
 from runner.isolation.grounds import lies_in, outermost
 from runner.isolation.limits import Limits, rlimits
-from runner.isolation.network_filter import network_filter
 from runner.isolation.port import ExitStatus
 from runner.isolation.process_table import ProcessRow, descendants, parse_stat, strays
 from runner.isolation.self_test import Attacked, judge
@@ -42,6 +43,10 @@ def test_credentials_and_proxies_stay_out() -> None:
 
 def test_an_allowed_variable_that_holds_a_secret_stays_out() -> None:
     assert "LC_NOTE" not in environment({"LC_NOTE": "the s3cret-value"})
+
+
+def test_variables_that_change_how_programs_are_loaded_are_known() -> None:
+    assert loader_variables(["LD_PRELOAD", "TOKEN", "ENV", "BASH_FUNC_x%%"]) == ["BASH_FUNC_x%%", "ENV", "LD_PRELOAD"]
 
 
 def test_what_a_command_needs_beside_is_passed_on() -> None:
@@ -136,13 +141,13 @@ def test_how_a_process_ended_is_either_a_code_or_a_signal(
 
 
 def test_the_filter_jumps_inside_itself_and_is_there_for_known_machines_only() -> None:
-    for machine in ("x86_64", "aarch64"):
-        program = network_filter(machine)
+    for machine, network in itertools.product(("x86_64", "aarch64"), (True, False)):
+        program = call_filter(machine, network=network)
         assert program is not None
         instructions = list(struct.iter_unpack("=HBBI", program))
         for index, (_, if_true, if_false, _) in enumerate(instructions[:-1]):
             assert index + 1 + max(if_true, if_false) < len(instructions)
-    assert network_filter("vax") is None
+    assert call_filter("vax", network=False) is None
 
 
 def test_the_own_group_is_looked_for_where_either_version_puts_it() -> None:

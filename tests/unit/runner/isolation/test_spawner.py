@@ -179,6 +179,14 @@ def test_a_command_that_the_kernel_does_not_take_is_refused(tmp_path: Path, leve
     run(tmp_path, level, story)
 
 
+def test_a_variable_that_would_act_on_the_confinement_is_refused(tmp_path: Path) -> None:
+    async def story(isolation: Isolation) -> None:
+        with pytest.raises(SpawnFailed, match="LD_PRELOAD"):
+            await isolation.spawner.start(["true"], cwd=tmp_path, env={"LD_PRELOAD": "/x.so"})
+
+    run(tmp_path, "none", story)
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, level: Level) -> None:
     async def story(isolation: Isolation) -> None:
         with pytest.raises(SpawnFailed, match="not there"):
