@@ -1,0 +1,62 @@
+"""A control group that bounds the number of tool processes, where one can be had: the limit that binds root too.
+
+Needs a writable hierarchy with the `pids` controller, which containers seldom have. Used only where tools run as root;
+nothing else depends on it.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class PidsGroup:
+    folder: Path
+
+    @property
+    def processes_file(self) -> str:
+        return str(self.folder / "cgroup.procs")
+
+    def remove(self) -> None:
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def make_pids_group(processes: int) -> PidsGroup | None:
+    """A group of this limit below the runner's own group; None where the host does not allow it."""
+    try:
+        memberships = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return None
+    for parent in pids_parents(memberships.splitlines()):
+        folder = parent / f"pipeline-tools-{os.getpid()}"
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        try:
+            (folder / "pids.max").write_text(str(processes))
+        except OSError:
+            PidsGroup(folder).remove()
+            continue
+        return PidsGroup(folder)
+    return None
+
+
+def pids_parents(memberships: Iterable[str]) -> list[Path]:
+    """Where the runner's own group may be: lines of /proc/self/cgroup to folders, the first version's first."""
+    first: list[Path] = []
+    second: list[Path] = []
+    for line in memberships:
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        below = path.lstrip("/")
+        if "pids" in controllers.split(","):
+            first.append(ROOT / "pids" / below)
+        elif number == "0" and not controllers:
+            second += [ROOT / below, ROOT / "unified" / below]
+    return first + second

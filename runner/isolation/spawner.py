@@ -1,0 +1,208 @@
+"""The spawner of every level: starts wrapped commands, and leaves no process behind.
+
+Which level it is, is the `Confinement`'s business. Everything here runs in the event loop's thread; starting takes a
+few milliseconds, looking through /proc one or two.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from runner.isolation.confinement import Confinement, Wrapped
+from runner.isolation.disk_watch import LOOK_S, DiskWatch
+from runner.isolation.environment import loader_variables
+from runner.isolation.errors import SpawnFailed
+from runner.isolation.process_table import kill_families, own_children
+from runner.isolation.tool_process import ConfinedProcess
+
+END_S = 5.0
+"""For everything that a command started to be gone. Killing takes milliseconds; this bounds the wait for the kernel."""
+PAUSE_S = 0.003
+
+Environment = Callable[[Mapping[str, str]], dict[str, str]]
+"""From what a command needs beside to the environment it gets."""
+
+
+@dataclass(slots=True)
+class Started:
+    """A wrapped command that runs, and our ends of its pipes."""
+
+    process: subprocess.Popen[bytes]
+    stdin: int | None
+    stdout: int
+    stderr: int | None
+
+
+def start_wrapped(
+    confinement: Confinement,
+    command: Sequence[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    *,
+    merge_stderr: bool,
+    interactive: bool,
+) -> Started:
+    """Start a command under a confinement. Blocking, but not for long. Raises SpawnFailed."""
+    resolved = resolve_program(command, environment.get("PATH", os.defpath))
+    if not Path(cwd).is_dir():
+        raise SpawnFailed(f"the folder {cwd} is not there: use another working directory")
+    wrapped = confinement.wrap(resolved, cwd)
+    try:
+        return _start(confinement, wrapped, environment, merge_stderr=merge_stderr, interactive=interactive)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SpawnFailed(f"{command[0]} could not be started ({detail})") from error
+    finally:
+        for descriptor in wrapped.descriptors:
+            os.close(descriptor)
+
+
+def resolve_program(command: Sequence[str], path: str) -> list[str]:
+    """The command with the whole path of its program. Raises SpawnFailed if there is none."""
+    if not command:
+        raise SpawnFailed("no command was given")
+    if "/" in command[0]:
+        return list(command)
+    found = shutil.which(command[0], path=path)
+    if found is None:
+        raise SpawnFailed(f"there is no program {command[0]!r} in PATH")
+    return [found, *command[1:]]
+
+
+def _start(
+    confinement: Confinement, wrapped: Wrapped, environment: Mapping[str, str], *, merge_stderr: bool, interactive: bool
+) -> Started:
+    piped = interactive or wrapped.gated
+    process = subprocess.Popen(  # noqa: S603 - starting what the model asks for is what this is for
+        wrapped.argv,
+        cwd=wrapped.cwd,
+        env=dict(environment),
+        stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
+        pass_fds=wrapped.descriptors,
+        start_new_session=True,
+        bufsize=0,
+    )
+    assert process.stdout is not None, "a pipe was asked for"
+    try:
+        if wrapped.gated:
+            confinement.admit(process.pid)
+            assert process.stdin is not None, "a pipe was asked for"
+            with suppress(BrokenPipeError):  # it has failed already, and will say so on its standard error
+                process.stdin.write(b"\n")
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    if piped and not interactive:
+        assert process.stdin is not None, "a pipe was asked for"
+        process.stdin.close()
+    stdin = None if process.stdin is None or not interactive else _take(process.stdin)
+    stderr = None if process.stderr is None else _take(process.stderr)
+    return Started(process, stdin, _take(process.stdout), stderr)
+
+
+def _take(file: IO[bytes]) -> int:
+    """The descriptor of a pipe, as our own."""
+    descriptor = os.dup(file.fileno())
+    file.close()
+    return descriptor
+
+
+class ConfinedSpawner:
+    """See `port.Spawner`."""
+
+    def __init__(
+        self,
+        confinement: Confinement,
+        environment: Environment,
+        *,
+        disk: DiskWatch | None = None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._confinement = confinement
+        self._environment = environment
+        self._disk = disk
+        self._watching: asyncio.Task[None] | None = None
+        self._on_close = on_close
+        self._spared = own_children()
+        self._leaders: set[int] = set()
+        self._processes: list[ConfinedProcess] = []
+        self._closed = False
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        merge_stderr: bool = True,
+        interactive: bool = False,
+    ) -> ConfinedProcess:
+        if self._closed:
+            raise SpawnFailed("the run is ending: no command is started any more")
+        if refused := loader_variables(env):
+            raise SpawnFailed(
+                f"{', '.join(refused)} cannot be given to a confined command, because it would act on what confines "
+                "it: start the command by `env NAME=value command`"
+            )
+        started = start_wrapped(
+            self._confinement,
+            command,
+            os.path.realpath(cwd),  # noqa: ASYNC240 - one look at a local path
+            self._environment(env),
+            merge_stderr=merge_stderr,
+            interactive=interactive,
+        )
+        self._processes = [process for process in self._processes if not process.over]
+        process = ConfinedProcess(
+            started.process, signals_as_codes=self._confinement.level == "namespace", end=self._end
+        )
+        self._leaders.add(process.pid)
+        self._processes.append(process)
+        process.watch(self._leaders.discard)
+        if self._disk is not None and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch_disk(self._disk))
+        await process.connect(started.stdin, started.stdout, started.stderr)
+        return process
+
+    async def _watch_disk(self, disk: DiskWatch) -> None:
+        """While commands run. All are ended, for nobody knows which one it is."""
+        while self._leaders:
+            if disk.look() is not None:
+                await self._end(*self._processes)
+            await asyncio.sleep(LOOK_S)
+
+    async def _end(self, *processes: ConfinedProcess) -> None:
+        """Kill until nobody is left. Orphans of commands that have ended count as left by any of them."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + END_S
+        while loop.time() < until:
+            roots = {process.pid for process in processes if process.running}
+            alone = kill_families(roots, self._leaders | self._spared)
+            if alone and not roots:
+                break
+            await asyncio.sleep(PAUSE_S)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._end(*self._processes)
+        for process in self._processes:
+            process.disconnect()
+        await asyncio.sleep(0)  # the transports let go of their pipes
+        self._processes.clear()
+        self.discard()
+
+    def discard(self) -> None:
+        """Let go of what was made for all commands together; none runs."""
+        self._closed = True
+        self._on_close()
