@@ -42,6 +42,7 @@ bench: $(STAMP)
 
 lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/build.txt
 	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/dev.txt
 
 image:
