@@ -183,6 +183,8 @@ def _run(
         except Exception as error:
             log.exception("defect")
             ending = msgspec.structs.replace(_defect(error), traceback=None)
+        if ending.message is not None:  # it may quote what a server said
+            ending = msgspec.structs.replace(ending, message=secrets.redact(ending.message))
         keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
         if keep:
             log.warning("session_log_kept", folder=str(folder))

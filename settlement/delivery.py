@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 TRY_S = 15.0
 MAX_ANSWER_BYTES = 64 * 1024
-MAX_TYPE_CHARS = 512
 MAX_HEADER_CHARS = 128
 """What a server says goes into logs, so it is kept short."""
+_PROBLEM_TYPE = re.compile("[!-~]{1,512}")
+"""A URI reference; it is shown to people, so neither blanks nor control characters."""
 
 
 class Surroundings(Struct, frozen=True):
@@ -201,4 +202,4 @@ async def _problem_type(response: "httpx.Response") -> str | None:
     except (ValueError, RecursionError):
         return None
     found = cast("dict[str, Any]", document).get("type") if isinstance(document, dict) else None
-    return found if isinstance(found, str) and len(found) <= MAX_TYPE_CHARS else None
+    return found if isinstance(found, str) and _PROBLEM_TYPE.fullmatch(found) else None

@@ -55,6 +55,10 @@ _EXCEPTIONS: dict[str, _Meaning] = {
     "InvalidProxiesConfigError": ("misconfigured", "The proxy settings of the environment cannot be used."),
     "ProxyConnectionError": ("unreachable", "The proxy named in the environment does not answer."),
     "ResponseParserError": ("misconfigured", "Check `store.endpoint_url`: this may be no S3 store."),
+    "RecursionError": (
+        "misconfigured",
+        "This address answers with a redirect, again and again: set `store.endpoint_url` to where it leads (https?).",
+    ),
     "NoRegionError": ("misconfigured", _REGION),
     "InvalidRegionError": ("misconfigured", _REGION),
     "ParamValidationError": ("misconfigured", "Correct the bucket or prefix in `store.uri`."),
@@ -74,9 +78,12 @@ def code_and_status(error: Exception) -> tuple[str, int]:
 
 
 def is_store_failure(error: Exception) -> bool:
-    """Whether an exception is the store's or the network's doing. Anything else is a defect of ours."""
+    """Whether an exception is the store's or the network's doing. Anything else is a defect of ours.
+
+    A RecursionError is how botocore ends when every answer is a 301: it asks where the bucket is, and is redirected.
+    """
     maker = type(error).__module__.partition(".")[0]
-    return maker in ("botocore", "urllib3") or isinstance(error, OSError | ValueError)
+    return maker in ("botocore", "urllib3") or isinstance(error, OSError | ValueError | RecursionError)
 
 
 def store_error(error: Exception, operation: str, address: str) -> StoreError:

@@ -20,7 +20,7 @@ from tests.e2e.scene import (
     text,
     texts,
 )
-from tests.fakes.callback_server import CallbackServer
+from tests.fakes.callback_server import Answer, CallbackServer
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "session"
 
@@ -120,6 +120,14 @@ def test_no_secret_is_in_the_output_the_store_or_the_callback_nor_left_in_the_en
             assert value not in said
             assert value.removeprefix("whsec_") not in said
     assert "callback_try" in runs[0].stderr
+
+
+def test_a_secret_that_a_server_sends_back_is_not_said_again(scene: Scene, server: CallbackServer) -> None:
+    server.answer_terminals_with([Answer(409, problem=server.secret)])
+    run = scene.run(scene.spec([text("Done.")]))
+    assert run.exit == 76
+    assert "problems.example/[secret callback_secret]" in run.error["message"]
+    assert server.secret not in run.output + run.stderr
 
 
 def test_the_written_session_is_read_strictly_and_goes_on_where_it_was(local_scene: Scene) -> None:

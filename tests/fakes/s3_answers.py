@@ -64,10 +64,11 @@ def serving(*answers: Answer) -> Generator[S3Answers]:
             promised = len(answer.body) if answer.promised is None else answer.promised
             self.send_header("content-length", str(promised))
             self.end_headers()
-            self.wfile.write(answer.body)
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
             self.close_connection = promised != len(answer.body)
 
-        do_GET = do_PUT = answer
+        do_GET = do_HEAD = do_PUT = answer
 
         def log_request(self, code: object = None, size: object = None) -> None:
             del code, size

@@ -89,6 +89,7 @@ def test_what_is_worth_another_try_gets_it(script: list[Scripted]):
             Scripted(409, problem="superseded"),
             Rejected(409, "https://problems.example/superseded"),
         ),
+        (Scripted(409, problem="\x1b[2Jsuperseded or so"), Rejected(409, None)),
         (Scripted(409), Rejected(409, None)),
         (Scripted(410), Rejected(410, None)),
         (Scripted(400), Refused(400)),
