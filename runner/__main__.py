@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from runner.isolation.hardening import harden_process
 from runner.signals import StopLatch
 
 
@@ -12,6 +13,8 @@ def main() -> NoReturn:
     stop = StopLatch()
     stop.install()
     open_standard_streams()
+    if sys.argv[1:2] in (["run"], ["deliver"]):  # before a secret is read
+        harden_process()
     from runner.cli import run_command
 
     exit_code = run_command(sys.argv[1:], stop)

@@ -27,9 +27,11 @@ from runner.session import OpenSession
 from runner.settled import RunParts, StartByContinuing, StartWithPrompt, run_agent_until_settled
 from runner.start import REPLY_ENTRY, Begin, CannotBegin, plan_start
 from runner.stop import StopPolicy
+from runner.tooling import open_tools
 from runner.tools.ask_user import asking_tools
-from runner.tools.registry import ToolSetupError, load_own_tools
-from runner.usage import UsageTotals
+from runner.tools.errors import ToolSetupError
+from runner.tools.toolbox import Toolbox
+from runner.usage import UsageTotals, added
 from settlement.outcome import BeforeRunFailure, ModelFailure, Outcome
 
 if TYPE_CHECKING:
@@ -46,13 +48,11 @@ class AgentRun:
     gate: QuestionGate | None = None
     """Knows which questions went out, also if the run ends in a defect."""
 
+    toolbox: Toolbox | None = None
+
     def counters(self, before: Counters) -> Counters:
         """The whole session's counters: those from before, and this run's."""
-        return Counters(
-            turns=before.turns + self.usage.turns,
-            total_tokens=before.total_tokens + self.usage.total_tokens,
-            cost_usd=before.cost_usd + self.usage.cost_usd,
-        )
+        return added(before, self.usage)
 
     def pending_questions(self, settlement: "Settlement", session: OpenSession) -> tuple[PendingQuestion, ...]:
         """What the session waits for after this run."""
@@ -71,10 +71,13 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
     begin = plan_start(session.messages, session.pending, parts.spec.input, _now_ms())
     if isinstance(begin, CannotBegin):
         return Outcome(before_run=BeforeRunFailure(begin.reason, begin.message))
+    before = session.counters() if parts.spec.limits.scope == "session" else Counters()
     try:
-        own_tools = load_own_tools(parts.spec.agent.tools or ())
+        toolbox = run.toolbox = await open_tools(parts, run.usage, before)
     except ToolSetupError as error:
         return Outcome(before_run=BeforeRunFailure("setup_failed", str(error)))
+    except TimeoutError:
+        return Outcome(aborted_for="deadline_exceeded" if parts.stop.reason == "deadline_exceeded" else "cancelled")
     begin = clean_begin(begin)
     try:
         append_settings(parts, session, begin)
@@ -88,7 +91,6 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         assistant_entry_id=lambda: session.log.last_assistant_entry_id,
     )
     interruption = InterruptionAdapter(gate.note, spec.ask_tools)
-    before = session.counters() if parts.spec.limits.scope == "session" else Counters()
     policy = StopPolicy(
         limits=parts.spec.limits,
         counters=lambda: run.counters(before),
@@ -103,7 +105,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         model=first.name,
         thinking_level=first.thinking_level,
         messages=session.messages,
-        tools=[clean_tool(tool) for tool in (*asking_tools(gate), *own_tools)],
+        tools=[clean_tool(tool) for tool in (*asking_tools(gate), *toolbox.tools)],
         convert_to_llm=IncrementalConversion(convert_to_llm),
         after_tool_call=interruption.after_tool_call,
         should_stop_after_turn=policy.should_stop_after_turn,

@@ -15,6 +15,7 @@ from runner.launch import Launch, not_available
 from runner.model_wiring import model_problems
 from runner.secrets import Secrets, missing_secrets
 from runner.spec import ManifestRestore, address_problem
+from runner.tools.mcp_settings import mcp_problems
 from runner.tools.registry import tool_name_problems
 
 RUN_FOLDER_PREFIX = "runner-"
@@ -28,6 +29,7 @@ def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> l
     problems += missing_secrets(spec, secrets, secrets_folder)
     problems += _callback_secret_problems(secrets)
     problems += tool_name_problems(spec.agent.tools or ())
+    problems += mcp_problems(spec.agent.mcp)
     problems += _ask_tool_problems(launch)
     problems += _model_problems(launch, secrets, secrets_folder)
     problems += _store_problems(launch)

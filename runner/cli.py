@@ -66,6 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
 
+    doctor = commands.add_parser("doctor", help="show which isolation holds on this machine, and why")
+    _spec_argument(doctor)
+    _secrets_argument(doctor)
+
     demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
     demo.add_argument("--folder", type=Path, help="keep the store and the specs here (default: a temporary folder)")
 
@@ -151,6 +155,10 @@ def _other_command(options: argparse.Namespace) -> int:
                 insecure=options.insecure,
                 environ=os.environ,
             )
+        case "doctor":
+            from runner.process import examine_isolation
+
+            return examine_isolation(options.spec, options.secrets_dir)
         case "demo":
             from runner.demo import run_demo
 

@@ -123,7 +123,8 @@ async def _upload_if_committed(parts: Parts, work: Work) -> Uploaded | None:
             pending_questions=pending,
             counters=run.counters(session.counters()),
         )
-        return upload(parts.store, candidate, facts, merge=merge)
+        files = run.toolbox.subagents.transcripts if run.toolbox is not None and run.toolbox.subagents else None
+        return upload(parts.store, candidate, facts, merge=merge, files=files)
 
     try:
         uploaded = await parts.timebox.blocking("upload", BULK_S, store)

@@ -167,17 +167,10 @@ def not_available(spec: Spec) -> list[str]:
     def refuse(place: str, instead: str) -> None:
         found.append(f"{place}: not available yet: {instead}")
 
-    if spec.agent.mcp:
-        refuse("agent.mcp", "leave it empty")
     if spec.server is not None and spec.server.heartbeat_path is not None:
         refuse("server.heartbeat_path", "leave it null")
     if spec.checkpoint.every != "end":
         refuse("checkpoint.every", 'use "end"')
     if spec.control is not None:
         refuse("control", "leave it null; send SIGTERM to cancel")
-    if spec.isolation.required != "none":
-        refuse("isolation.required", 'this release runs no tool processes; use "none"')
-    for name in sorted(spec.isolation.model_fields_set - {"required"}):
-        if getattr(spec.isolation, name) != type(spec.isolation).model_fields[name].default:
-            refuse(f"isolation.{name}", "this release runs no tool processes; leave it out")
     return found

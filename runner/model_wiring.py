@@ -1,9 +1,10 @@
 """Builds the models of a launch: the scripted one, or real ones over HTTP. Loads nothing that a run does not use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from checkpoint.jsontypes import Message
 from runner.agent.types import ModelName
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Models:
     choices: tuple[ModelChoice, ...]
+    """For the main agent: its model, then the fallbacks."""
+    fresh: Callable[[str | None], ModelChoice | None]
+    """For an agent of its own: the model of that id, the main one for None; None for an id that the spec does not
+    name. Requests are counted anew.
+    """
+    ids: tuple[str, ...]
     preload: Callable[[], None]
     """Does, on a thread, what the first request would otherwise wait for."""
     close: Callable[[], Awaitable[None]]
@@ -32,16 +39,42 @@ def build_models(
     record: Path | None,
     on_recording_stopped: Callable[[str], object],
 ) -> Models:
-    """The main agent's model and its fallbacks. The launch has been checked; `path` resolves the spec's paths."""
+    """The models of a launch that has been checked. `path` resolves the spec's paths."""
     specs = (spec.agent.model, *spec.agent.fallback_models)
+    recordings = _recordings(record, on_recording_stopped)
+    preload, close = _nothing, _closed
     if all(model.api == "scripted" for model in specs):
-        return Models(tuple(scripted_choice(model, path) for model in specs), _nothing, _closed)
-    recorder = None
-    if record is not None:
-        from runner.models.recorder import Recorder
+        new_agent = _scripted_only(path)
+    else:
+        new_agent, preload, close = _over_http(specs, spec.session.id, secrets, path)
+    main = new_agent(next(recordings))
+    by_id = {model.id or "scripted-model": model for model in reversed(specs)}
 
-        recorder = Recorder(record, on_recording_stopped)
-    return _over_http(specs, spec.session.id, secrets, path, recorder)
+    def fresh(model_id: str | None) -> ModelChoice | None:
+        wanted = specs[0] if model_id is None else by_id.get(model_id)
+        return None if wanted is None else new_agent(next(recordings))(wanted)
+
+    ids = tuple(dict.fromkeys(model.id or "scripted-model" for model in specs))
+    return Models(tuple(main(model) for model in specs), fresh, ids, preload, close)
+
+
+NewChoice: TypeAlias = Callable[[ModelSpec], ModelChoice]
+
+
+def _recordings(folder: Path | None, on_stopped: Callable[[str], object]) -> "Iterator[Recorder | None]":
+    """One recorder per agent: the main agent's in `folder`, each further one's in a folder below it."""
+    if folder is None:
+        while True:
+            yield None
+    from runner.models.recorder import Recorder
+
+    yield Recorder(folder, on_stopped)
+    for number in count(1):
+        yield Recorder(folder / f"subagent-{number}", on_stopped)
+
+
+def _scripted_only(path: Callable[[str], Path]) -> "Callable[[Recorder | None], NewChoice]":
+    return lambda _recorder: lambda spec: scripted_choice(spec, path)
 
 
 def scripted_choice(spec: ModelSpec, path: Callable[[str], Path]) -> ModelChoice:
@@ -58,8 +91,7 @@ def _over_http(
     session_id: str,
     secrets: Secrets,
     path: Callable[[str], Path],
-    recorder: "Recorder | None",
-) -> Models:
+) -> "tuple[Callable[[Recorder | None], NewChoice], Callable[[], None], Callable[[], Awaitable[None]]]":
     from runner.models.answer import Surroundings
     from runner.models.calls import ModelCalls
     from runner.models.pricing import PriceBook
@@ -67,19 +99,19 @@ def _over_http(
     from runner.models.transport import HttpTransport
 
     transport = HttpTransport()
-    calls = ModelCalls(
-        Surroundings(transport, prices=PriceBook()),
-        options=CallOptions(session_id=session_id),
-        keys=_keys(specs, secrets),
-        recorder=recorder,
-    )
-    choices = tuple(
-        scripted_choice(spec, path)
-        if spec.api == "scripted"
-        else _choice(spec, model_settings(spec, secrets), calls, calls.failure_of)
-        for spec in specs
-    )
-    return Models(choices, transport.preload, transport.aclose)
+    surroundings, keys = Surroundings(transport, prices=PriceBook()), _keys(specs, secrets)
+
+    def new_agent(recorder: "Recorder | None") -> NewChoice:
+        calls = ModelCalls(surroundings, options=CallOptions(session_id=session_id), keys=keys, recorder=recorder)
+
+        def choice(spec: ModelSpec) -> ModelChoice:
+            if spec.api == "scripted":
+                return scripted_choice(spec, path)
+            return _choice(spec, model_settings(spec, secrets), calls, calls.failure_of)
+
+        return choice
+
+    return new_agent, transport.preload, transport.aclose
 
 
 def _choice(spec: ModelSpec, name: Any, stream: Any, failure_of: "Callable[[Message], Failure | None]") -> ModelChoice:

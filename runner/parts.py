@@ -5,7 +5,7 @@ process's words.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -24,6 +24,8 @@ from runner.signals import StopLatch
 from runner.spec import Spec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
+from runner.tool_space import ToolSpace
+from runner.tools.mcp_settings import McpSettings
 
 if TYPE_CHECKING:
     from settlement.delivery import Delivery
@@ -61,6 +63,12 @@ class Parts(Struct):
     ask_tools: frozenset[str]
     models: tuple[ModelChoice, ...]
     """The main agent's model, then its fallbacks."""
+    fresh_model: Callable[[str | None], ModelChoice | None]
+    """For subagents: see `model_wiring.Models.fresh`."""
+    model_ids: tuple[str, ...]
+    space: ToolSpace
+    """Where tools run."""
+    mcp: Sequence[McpSettings]
     close_models: Callable[[], Awaitable[None]]
     """Gives their connections back."""
     ends: float

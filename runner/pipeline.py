@@ -71,6 +71,9 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
         restore=RestorePoint(**restore.model_dump()) if restore is not None else None,
     )
 
+    if parts.space.required:
+        await parts.space.establish()
+
     def prove_and_claim() -> ClaimResult:
         parts.prove_store()
         return parts.head.claim(me)

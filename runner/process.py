@@ -23,6 +23,7 @@ from checkpoint.jsontypes import JsonObject
 from runner.ending import Ending
 from runner.errors import InfrastructureError, Refused, RunnerError
 from runner.exits import Exit
+from runner.isolation.hardening import harden_process, wipe_from_environment
 from runner.last_resort import LastResort
 from runner.launch import Launch, load_launch
 from runner.secrets import Secrets, load_secrets, wanted_names
@@ -99,11 +100,33 @@ def check_launch(argument: str | None, secrets_folder: Path) -> int:
     return Exit.ACKNOWLEDGED
 
 
+def examine_isolation(argument: str | None, secrets_folder: Path) -> int:
+    """`runner doctor`: for the launch, if there is one, else for a made-up one."""
+    from runner.doctor import run_doctor
+
+    harden_process()
+    settings = None
+    with tempfile.TemporaryDirectory(prefix="runner-") as folder:
+        if argument is not None:
+            from runner.wiring import isolation_settings
+
+            launch, secrets = _load(argument, secrets_folder)
+            launch.path(launch.spec.workspace).mkdir(parents=True, exist_ok=True)
+            settings = isolation_settings(launch, secrets, secrets_folder, Path(folder))
+        report, exit_code = run_doctor(settings, os.environ)
+    sys.stdout.write(report if report.endswith("\n") else report + "\n")
+    return exit_code
+
+
 def _load(argument: str | None, secrets_folder: Path) -> tuple[Launch, Secrets]:
     launch = load_launch(argument, os.environ)
     for name in ("PIPELINE_SPEC", "PIPELINE_SPEC_FILE"):
         os.environ.pop(name, None)
-    return launch, load_secrets(secrets_folder, wanted_names(launch.spec), os.environ)
+    names = wanted_names(launch.spec)
+    given = [name.upper() for name in names if name.upper() in os.environ]
+    secrets = load_secrets(secrets_folder, names, os.environ)
+    wipe_from_environment([*given, "PIPELINE_SPEC"])
+    return launch, secrets
 
 
 def _refuse_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> None:
@@ -173,6 +196,7 @@ def _run(
             events=events,
             fsync_turns=options.fsync == "turn",
             record=options.record,
+            secrets_folder=options.secrets_folder,
             began=began,
         )
         last_resort.start(lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends)
@@ -217,6 +241,8 @@ async def _pipeline(parts: "Parts") -> Ending:
         deadline.cancel()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(parts.close_models(), CLOSE_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(parts.space.close(), CLOSE_S)
 
 
 def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:

@@ -27,6 +27,10 @@ class Secrets:
     def get(self, name: str) -> str | None:
         return self._values.get(name)
 
+    def values(self) -> Mapping[str, str]:
+        """Everything, by name: for the start-up attack, which looks for the values where tools could look."""
+        return dict(self._values)
+
     def redact(self, text: str) -> str:
         """`text` without any secret value. A courtesy for logs and messages, not a boundary."""
         for name, value in self._values.items():

@@ -5,6 +5,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from checkpoint.jsontypes import JsonObject, Message
+from checkpoint.manifest import Counters
 
 
 class UsageTotals(Struct):
@@ -28,6 +29,15 @@ class UsageTotals(Struct):
         self.cache_write += _whole(usage.get("cacheWrite"))
         self.total_tokens += _whole(usage.get("totalTokens"))
         self.cost_usd += _number(_object(usage.get("cost")).get("total"))
+
+
+def added(before: Counters, usage: UsageTotals) -> Counters:
+    """The whole session's counters: those from before, and a run's."""
+    return Counters(
+        turns=before.turns + usage.turns,
+        total_tokens=before.total_tokens + usage.total_tokens,
+        cost_usd=before.cost_usd + usage.cost_usd,
+    )
 
 
 def _object(value: Any) -> JsonObject:

@@ -1,5 +1,6 @@
 """Builds the real parts of one process from its launch. Decides nothing; touches neither store nor network."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,10 @@ from checkpoint.store.file_store import FileStore
 from checkpoint.store.opening import open_store
 from checkpoint.store.s3_client import S3Credentials
 from checkpoint.store.s3_store import S3Store
+from runner.check import protected_places
 from runner.interruption import ASK_TOOLS
+from runner.isolation.limits import Limits
+from runner.isolation.settings import IsolationSettings
 from runner.launch import Launch
 from runner.logs import Logger
 from runner.model_wiring import build_models
@@ -25,6 +29,8 @@ from runner.signals import StopLatch
 from runner.spec import StoreSpec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
+from runner.tool_space import ToolSpace
+from runner.tools.mcp_settings import with_secrets
 from settlement.signing import CallbackSecrets
 from settlement.wire import time_text
 
@@ -89,9 +95,10 @@ def build_parts(
     events: JsonLines | None,
     fsync_turns: bool,
     record: Path | None,
+    secrets_folder: Path,
     began: float,
 ) -> Parts:
-    """Everything the pipeline needs. The launch has been checked."""
+    """Everything the pipeline needs, from a checked launch. Raises OSError if the tools' folders cannot be made."""
     spec = launch.spec
     open_address = store_opener(spec.store, launch.base, secrets)
     store = open_address(spec.store.uri)
@@ -120,6 +127,10 @@ def build_parts(
         workspace=launch.path(spec.workspace),
         ask_tools=ASK_TOOLS | frozenset(spec.agent.ask_tools),
         models=models.choices,
+        fresh_model=models.fresh,
+        model_ids=models.ids,
+        space=ToolSpace(isolation_settings(launch, secrets, secrets_folder, folder), os.environ, log),
+        mcp=with_secrets(spec.agent.mcp, secrets.get),
         close_models=models.close,
         ends=began + spec.limits.deadline_s - spec.limits.grace_s,
         question_sender=_question_sender(launch, secrets, timebox, began + spec.limits.deadline_s),
@@ -127,6 +138,21 @@ def build_parts(
         started_at=time_text(datetime.now(UTC)),
         events=events,
         fsync_turns=fsync_turns,
+    )
+
+
+def isolation_settings(launch: Launch, secrets: Secrets, secrets_folder: Path, folder: Path) -> IsolationSettings:
+    """What the launch says about isolation. `folder` holds the session log."""
+    wanted = launch.spec.isolation
+    places = protected_places(launch, secrets_folder)
+    hidden = [(what, place) for what, place in places if what not in ("program", "session log")]
+    return IsolationSettings(
+        workspace=launch.path(launch.spec.workspace),
+        hidden=(*hidden, ("session log", folder)),
+        secrets=secrets.values(),
+        required=wanted.required,
+        network=wanted.network,
+        limits=Limits(wanted.memory_mb, wanted.file_mb, wanted.processes, wanted.cpu_s),
     )
 
 

@@ -6,6 +6,7 @@ store that fails while restoring ends the process without a settlement, because 
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,9 +19,11 @@ from runner.agent_run import AgentRun, run_main_agent
 from runner.errors import RunnerError
 from runner.parts import BULK_S, Parts
 from runner.session import OpenSession, open_session
+from runner.tooling import close_tools
 from settlement.outcome import AbortReason, BeforeRunFailure, Outcome
 
 FREEZE_S = 120.0
+TOOLS_END_S = 30.0
 DRAIN_S = 15.0
 """For questions on their way when a defect ends the run."""
 _OF_THE_RESTORE_POINT = ("misconfigured", "missing_bucket", "too_large")
@@ -125,7 +128,10 @@ async def _run(parts: Parts, session: OpenSession, work: Work) -> None:
 
 
 async def _freeze(parts: Parts, work: Work) -> None:
-    """Close the log; from here on nothing about the checkpoint depends on running code."""
+    """End every tool, close the log; from here on nothing about the checkpoint depends on running code."""
+    with suppress(TimeoutError):  # what ignores even SIGKILL for so long is left to the sandbox's end
+        toolbox = work.run.toolbox if work.run is not None else None
+        await parts.timebox.within("freeze", TOOLS_END_S, close_tools(parts, toolbox))
     session = work.session
     if session is None:
         return

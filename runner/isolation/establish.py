@@ -43,14 +43,18 @@ class Isolation:
 
 
 def build_spawner(
-    settings: IsolationSettings, environ: Mapping[str, str], *, levels: Sequence[Level] = LEVELS
+    settings: IsolationSettings,
+    environ: Mapping[str, str],
+    *,
+    levels: Sequence[Level] = LEVELS,
+    grounds: Grounds | None = None,
 ) -> Isolation:
     """Establish the isolation; blocking (about 0.1 s), so call it in a thread. Raises Refused (`isolation_too_weak`).
 
-    `levels`: those that may be used at all; for tests and for the doctor.
+    `levels`: those that may be used at all; for tests and for the doctor. `grounds`: if they were made before.
     """
     try:
-        grounds = make_grounds(settings.workspace, settings.hidden)
+        grounds = grounds or make_grounds(settings.workspace, settings.hidden)
     except OSError as error:
         raise Refused(
             "isolation_too_weak", [f"the tools' folders cannot be made ({error.strerror}): see to the temporary folder"]

@@ -9,8 +9,9 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.abort import AbortSignal

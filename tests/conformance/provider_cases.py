@@ -46,9 +46,7 @@ def snake(name: str) -> str:
 def settings_of(model: Case) -> ModelSettings:
     cost = an_object(model.get("cost"))
     rates = ("input", "output", "cacheRead", "cacheWrite")
-    tiers = tuple(
-        PriceTier(t["inputTokensAbove"], *(t.get(r) or 0 for r in rates)) for t in objects(cost.get("tiers"))
-    )
+    tiers = tuple(PriceTier(t["inputTokensAbove"], *(t.get(r) or 0 for r in rates)) for t in objects(cost.get("tiers")))
     return ModelSettings(
         id=model["id"],
         provider=model["provider"],
@@ -208,9 +206,7 @@ def same(want: Any, got: Any, *, lenient: bool = False) -> bool:
     if is_object(want) and is_object(got):
         return want.keys() == got.keys() and all(same(want[k], got[k], lenient=lenient) for k in want)
     if is_list(want) and is_list(got):
-        return len(want) == len(got) and all(
-            same(*pair, lenient=lenient) for pair in zip(want, got, strict=True)
-        )
+        return len(want) == len(got) and all(same(*pair, lenient=lenient) for pair in zip(want, got, strict=True))
     return want == got
 
 
@@ -250,12 +246,8 @@ def _compare_requests(want: list[Case], got: list[Case]) -> list[str]:
             lines.append(f"request {number}: want {w['method']} {w['path']}, got {g['method']} {g['path']}")
         for name in _KEPT_HEADERS:
             if w["headers"].get(name) != g["headers"].get(name):
-                lines.append(
-                    f"request {number}.{name}: want {w['headers'].get(name)}, got {g['headers'].get(name)}"
-                )
-        wanted = {
-            key: value for key, value in w["body"].items() if key != "thread"
-        }  # message threads: out of scope
+                lines.append(f"request {number}.{name}: want {w['headers'].get(name)}, got {g['headers'].get(name)}")
+        wanted = {key: value for key, value in w["body"].items() if key != "thread"}  # message threads: out of scope
         sent = an_object(g["body"])
         lines += [
             f"request {number} {key}: want {json.dumps(wanted.get(key))}, got {json.dumps(sent.get(key))}"

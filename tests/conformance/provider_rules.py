@@ -19,8 +19,7 @@ _RESULTS = ("tool_use_id", "tool_call_id")
 def _without_ids(value: Any) -> Any:
     if is_object(value):
         return {
-            key: "#" if key in _ID_KEYS and isinstance(item, str) else _without_ids(item)
-            for key, item in value.items()
+            key: "#" if key in _ID_KEYS and isinstance(item, str) else _without_ids(item) for key, item in value.items()
         }
     return [_without_ids(item) for item in value] if is_list(value) else value
 
@@ -33,14 +32,10 @@ def _objects_in(value: Any) -> list[Case]:
 
 def _call_ids(value: Any) -> list[str]:
     calls = [
-        item
-        for item in _objects_in(value)
-        if (item.get("type") in _CALLS and "name" in item) or "function" in item
+        item for item in _objects_in(value) if (item.get("type") in _CALLS and "name" in item) or "function" in item
     ]
     return [
-        str(item["call_id"] if "call_id" in item else item["id"])
-        for item in calls
-        if "call_id" in item or "id" in item
+        str(item["call_id"] if "call_id" in item else item["id"]) for item in calls if "call_id" in item or "id" in item
     ]
 
 
@@ -58,15 +53,11 @@ def made_up_ids(case: Case, got: Case) -> bool:
     """The recording has empty or repeated call ids; ours are unique, and results name the calls they belong
     to."""
     want = case.get("correct") or case["expected"]
-    parts = [
-        (body["body"], sent["body"]) for body, sent in zip(want["requests"], got["requests"], strict=False)
-    ]
+    parts = [(body["body"], sent["body"]) for body, sent in zip(want["requests"], got["requests"], strict=False)]
     parts.append((want["message"]["content"], got["message"]["content"]))
     if not any(_unsound(_call_ids(recorded)) for recorded, _ in parts):
         return False
-    sound = all(
-        not _unsound(_call_ids(ours)) and set(_result_ids(ours)) <= set(_call_ids(ours)) for _, ours in parts
-    )
+    sound = all(not _unsound(_call_ids(ours)) and set(_result_ids(ours)) <= set(_call_ids(ours)) for _, ours in parts)
     blank: Case = json.loads(json.dumps(case))
     for key in ("expected", "correct"):
         if key in blank:

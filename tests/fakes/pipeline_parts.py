@@ -19,6 +19,7 @@ from runner.agent.types import LlmContext, Model, ModelName, StreamFn, StreamOpt
 from runner.ending import Ending
 from runner.errors import RunnerError
 from runner.interruption import ASK_TOOLS
+from runner.isolation.settings import IsolationSettings
 from runner.launch import parse_spec
 from runner.models.failure import Failure
 from runner.parts import Parts
@@ -27,6 +28,7 @@ from runner.question_gate import QuestionSender
 from runner.retrying import ModelChoice
 from runner.signals import StopLatch
 from runner.timebox import Timebox
+from runner.tool_space import ToolSpace
 from settlement.delivery import Delivery
 from settlement.verdict import Delivered, FinalVerdict
 from tests.fakes.answers import Answers, answer
@@ -97,9 +99,7 @@ class Backstage:
         folder.mkdir()
         return Parts(
             spec=spec,
-            log=structlog.wrap_logger(
-                self.logged, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
-            ),
+            log=self._log(),
             stop=self.stop,
             timebox=Timebox(self.stop, spec.limits.grace_s),
             store=self.store,
@@ -111,12 +111,19 @@ class Backstage:
             workspace=self.folder,
             ask_tools=ASK_TOOLS,
             models=(ModelChoice(ModelName("scripted-model", "scripted", "scripted"), self._stream(), self.failure_of),),
+            fresh_model=lambda _id: None,
+            model_ids=("scripted-model",),
+            space=ToolSpace(IsolationSettings(self.folder, (), {}), {}, self._log()),
+            mcp=(),
             close_models=_nothing_to_close,
             ends=time.monotonic() + spec.limits.deadline_s,
             question_sender=self.sender,
             courier=self.courier,
             started_at="2026-01-01T00:00:00.000Z",
         )
+
+    def _log(self) -> Any:
+        return structlog.wrap_logger(self.logged, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
 
     def _stream(self) -> StreamFn:
         def stream(model: Model, context: LlmContext, options: StreamOptions) -> Any:

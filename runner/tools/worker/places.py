@@ -1,4 +1,3 @@
-# ruff: noqa: PTH118, PTH123
 # (pathlib would take a third of the worker's start)
 """Which paths the file tools may touch, and how a path and its errors are told to the model.
 

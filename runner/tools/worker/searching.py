@@ -1,4 +1,3 @@
-# ruff: noqa: PTH116
 # (pathlib would take a third of the worker's start)
 """`grep`, `find` and `ls`. What they find is bounded in number, size and time, and says so where it was cut."""
 

@@ -1,4 +1,3 @@
-# ruff: noqa: PTH118, PTH120, PTH123
 # (pathlib would take a third of the worker's start)
 """Walking through a folder as `grep` and `find` see it: hidden files too, but not what git ignores, nor `.git` itself.
 

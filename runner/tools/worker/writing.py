@@ -1,4 +1,3 @@
-# ruff: noqa: PTH103, PTH105, PTH108, PTH118, PTH119, PTH120
 # (pathlib would take a third of the worker's start)
 """`write` and `edit`: a file gets its new content whole, or stays as it was.
 

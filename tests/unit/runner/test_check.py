@@ -76,7 +76,6 @@ DIGEST = "sha256:" + "0" * 64
         (restore(jsonl="s3://bucket"), "session.restore.jsonl: "),
         (restore(jsonl="gs://bucket/x"), "session.restore.jsonl: gs:// is no kind of store"),
         (restore(jsonl="file:///a%00b"), "session.restore.jsonl: the path holds a NUL character"),
-        (agent(tools=["bash"]), "agent.tools[0]: 'bash' is not available yet"),
         (agent(tools=["ask_user", "bsah"]), "agent.tools[1]: there is no tool 'bsah'"),
         (agent(tools=["a.b:c d"]), "agent.tools[0]: 'a.b:c d' must be `module:object`"),
         (agent(ask_tools=["a:b"]), "agent.ask_tools[0]: 'a:b' must be a plain tool name"),
