@@ -1,7 +1,7 @@
 """Keeps tools from filling the disk that the runner needs for its session log.
 
-No limit binds the sum of a user's files, so this looks at the free space while commands run, and has them ended where it
-gets scarce and goes on shrinking. What they wrote stays; a command that makes room is left alone.
+No limit binds the sum of a user's files, so this looks at the free space while commands run, and has them ended where
+it gets scarce and goes on shrinking. What they wrote stays; a command that makes room is left alone.
 """
 
 import os
