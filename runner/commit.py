@@ -169,11 +169,12 @@ async def _commit(parts: Parts, body: bytes, checkpoint: CheckpointRef) -> Head:
 
 
 def _parent_digest(parts: Parts, work: Work) -> str | None:
-    """The digest of the restore point; of one that could not be restored, what the launch said."""
+    """The digest of the restore point; of one that could not be restored, what the claim says of it."""
     if work.session is not None:
         return work.session.parent.digest if work.session.parent is not None else None
-    restore = parts.spec.session.restore
-    return restore.digest if restore is not None else None
+    head = parts.head.head
+    assert head is not None, "the pipeline was claimed"
+    return head.fields.restore.digest if head.fields.restore is not None else None
 
 
 def _now() -> str:

@@ -20,6 +20,8 @@ from settlement.outcome import Interruption
 
 ASK_TOOLS = frozenset({"ask_user", "collect_form_input"})
 """The tools that may always ask."""
+MAX_CALL_ID_CHARS = 2000
+"""Of a call that asks. Ids are never shortened in a callback, so an endless one would be refused by every server."""
 
 
 class AskedCall(Struct, frozen=True):
@@ -57,6 +59,8 @@ class InterruptionAdapter:
         if text is None:
             return
         call_id = str(context.tool_call.get("id"))
+        if len(call_id) > MAX_CALL_ID_CHARS:
+            return
         self._note(AskedCall(call_id, name))
         if self._interruption is None:
             self._interruption = Interruption(call_id, name, text)

@@ -16,6 +16,7 @@ from runner.ending import Ending
 from runner.errors import Refused, fenced
 from runner.exits import Exit
 from runner.parts import SMALL_CALL_S, Parts
+from runner.spec import Spec
 from runner.work import do_the_work
 from settlement.wire import time_text
 
@@ -24,8 +25,10 @@ async def run_pipeline(parts: Parts) -> Ending:
     """Run the pipeline once. Raises RunnerError for every end without a terminal record of ours."""
     claim = await claim_pipeline(parts)
     match claim:
-        case Claimed(head):
-            pass
+        case Claimed(head, over):
+            if over is not None and (warning := other_restore_point(parts.spec, head)) is not None:
+                parts.log.warning("restore_point_ignored", message=warning)
+                parts.warnings.append(warning)
         case AlreadyTerminal(head):
             parts.log.info("already_terminal", hint="nothing is run again; the stored record is delivered")
             return await deliver_record(parts, head)
@@ -58,7 +61,6 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
     if parts.stop.reason is not None:
         raise parts.stopped_before_commit()
     spec = parts.spec
-    restore = spec.session.restore
     me = Claimant(
         pipeline_id=spec.pipeline_id,
         session_id=spec.session.id,
@@ -68,7 +70,7 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
         deadline_s=spec.limits.deadline_s,
         grace_s=spec.limits.grace_s,
         callback_url=spec.server.callback_url if spec.server is not None else None,
-        restore=RestorePoint(**restore.model_dump()) if restore is not None else None,
+        restore=_restore_point(spec),
     )
 
     if parts.space.required:
@@ -84,6 +86,21 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
     return result
 
 
+def other_restore_point(spec: Spec, head: Head) -> str | None:
+    """A claim that is taken over keeps its restore point, whatever this launch names; what to say if they differ."""
+    if head.fields.restore == _restore_point(spec):
+        return None
+    return (
+        "session.restore differs from that of the attempt which was taken over, whose restore point counts: give a "
+        "pipeline that is to start from another one an id of its own"
+    )
+
+
+def _restore_point(spec: Spec) -> RestorePoint | None:
+    restore = spec.session.restore
+    return RestorePoint(**restore.model_dump()) if restore is not None else None
+
+
 # --- callback ----------------------------------------------------------------------------------------------
 
 
@@ -97,8 +114,13 @@ async def deliver_record(parts: Parts, head: Head) -> Ending:
     body, terminal, server = _body(head), head.fields.terminal, parts.spec.server
     if head.fields.state == "rejected":
         return _rejected_before(head)
-    if head.fields.state == "acknowledged" or terminal is None or server is None:
+    if head.fields.state == "acknowledged" or terminal is None:
         return Ending(Exit.ACKNOWLEDGED, body)
+    if server is None:
+        url = head.fields.callback_url
+        if url is None:
+            return Ending(Exit.ACKNOWLEDGED, body)
+        return _unacknowledged(parts, body, f"the stored record is for {url}, and this launch names no `server`")
     budget_s = parts.timebox.remaining("callback", parts.spec.limits.callback_s)
     sending = parts.courier.deliver(server.callback_url, terminal.webhook_id, terminal.body.encode(), budget_s)
     try:

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from runner.agent.abort import AbortSignal
-from runner.interruption import AskedCall
+from runner.interruption import MAX_CALL_ID_CHARS, AskedCall
 from settlement.outcome import SentQuestion
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class QuestionGate:
                 "The question was not sent: nobody can be asked in this run. Go on with what you know, or "
                 "end with a text that says what is missing."
             )
+        if len(ask.tool_call_id) > MAX_CALL_ID_CHARS:
+            return NotAsked("The question was not sent: the id of this call is too long to be answered.")
         if len(self._records) >= MAX_QUESTIONS:
             return NotAsked(f"The question was not sent: a run may ask {MAX_QUESTIONS} at most.")
         question = self._question(ask, entry_id)

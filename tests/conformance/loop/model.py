@@ -1,10 +1,10 @@
 """The scripted model of a scenario: a stream that is pulled, one tick per event."""
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from checkpoint.jsontypes import JsonObject, Message
+from checkpoint.session.encoding import encode
 from runner.agent.abort import AbortSignal
 from runner.agent.types import AssistantStream, LlmContext, Model, StreamEvent, StreamOptions
 from tests.conformance.loop.actions import Stage
@@ -133,7 +133,7 @@ class ScriptedStream:
                 full = {key: value for key, value in block.items() if key != "deltas"}
                 content.append({**full, "arguments": {}})
                 yield event("toolcall_start", index)
-                whole = json.dumps(block["arguments"], separators=(",", ":"), ensure_ascii=False)
+                whole = encode(block["arguments"]).decode()
                 for delta in block.get("deltas", [whole]):
                     yield event("toolcall_delta", index, delta=delta)
                 content[-1] = full

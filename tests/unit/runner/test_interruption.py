@@ -5,7 +5,7 @@ import pytest
 
 from checkpoint.jsontypes import JsonObject
 from runner.agent.types import AfterToolCallContext, AgentContext, text_result
-from runner.interruption import AskedCall, InterruptionAdapter
+from runner.interruption import MAX_CALL_ID_CHARS, AskedCall, InterruptionAdapter
 
 SENT = json.dumps({"ask_user_sent": True, "message": "Sent."})
 
@@ -62,6 +62,12 @@ def test_an_error_result_is_no_question_and_a_later_success_is() -> None:
 def test_another_tool_that_prints_the_same_text_is_no_question(name: str) -> None:
     interruption = adapter()
     interruption.after_tool_call(finished("call-1", name, text_result(SENT)), None)
+    assert interruption.interruption is None
+
+
+def test_a_call_whose_id_no_callback_could_carry_is_no_question() -> None:
+    interruption = adapter()
+    interruption.after_tool_call(finished("x" * (MAX_CALL_ID_CHARS + 1), "ask_user", text_result(SENT)), None)
     assert interruption.interruption is None
 
 

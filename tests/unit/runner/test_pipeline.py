@@ -13,7 +13,7 @@ from checkpoint.head_writer import HeadWriter
 from runner.ending import Ending
 from runner.exits import Exit
 from runner.parts import Parts
-from runner.pipeline import run_pipeline
+from runner.pipeline import claim_pipeline, run_pipeline
 from settlement.verdict import GaveUp, Refused, Rejected
 from tests.fakes.answers import Answers, Hang, answer, call
 from tests.fakes.pipeline_parts import HEAD, Backstage, FakeCourier, failing, head_writes
@@ -44,6 +44,36 @@ async def test_a_run_is_stored_before_it_is_delivered_and_acknowledged_after(sta
     url, webhook_id, body, _ = stage.courier.sent[0]
     assert (url, webhook_id) == ("http://127.0.0.1:9/v1/terminals", "term_p1")
     assert body.decode() == stage.head()["terminal"]["body"] == ending.terminal
+
+
+async def test_a_record_for_a_server_is_not_acknowledged_by_a_relaunch_that_names_none(stage: Backstage) -> None:
+    stage.courier.verdict = GaveUp(None)
+    await stage.run()
+
+    ending = await stage.run(attempt=2, server=None)
+
+    assert (ending.exit_code, ending.reason) == (Exit.UNACKNOWLEDGED, "unacknowledged")
+    assert "is for http://127.0.0.1:9/v1/terminals" in (ending.message or "")
+    assert stage.head()["state"] == "terminal"
+
+
+async def test_a_takeover_says_that_the_restore_point_of_the_claim_counts(stage: Backstage) -> None:
+    await claim_pipeline(stage.build())
+
+    await stage.run(attempt=2, session={"id": "s1", "restore": {"jsonl": "old.jsonl"}})
+
+    assert stage.terminal["settlement"]["kind"] == "success", "the first attempt named no restore point"
+    assert stage.terminal["checkpoint"]["parent"] is None
+    assert "whose restore point counts" in stage.terminal["warnings"][0]
+
+
+async def test_a_head_that_is_damaged_after_the_delivery_does_not_undo_it(stage: Backstage) -> None:
+    stage.courier.on_delivery = lambda: stage.store.objects.update({HEAD: b"damaged"})
+
+    ending = await stage.run()
+
+    assert ending.exit_code == Exit.ACKNOWLEDGED
+    assert "verdict_not_noted" in stage.events
 
 
 @pytest.mark.parametrize(

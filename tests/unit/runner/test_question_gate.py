@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from runner.agent.abort import AbortController
-from runner.interruption import AskedCall
+from runner.interruption import MAX_CALL_ID_CHARS, AskedCall
 from runner.question_gate import (
     MAX_QUESTIONS,
     Ask,
@@ -147,6 +147,13 @@ async def test_a_call_id_is_asked_once_per_message() -> None:
     assert isinstance(await gate.ask(ask(), None), Asked)
     assert isinstance(await gate.ask(ask(question="Another?"), None), NotAsked)
     assert len(sender.questions) == 1
+
+
+async def test_a_call_id_that_no_callback_could_carry_is_not_asked_for() -> None:
+    sender = FakeQuestionSender()
+    answer = await gate_over(sender).ask(ask("x" * (MAX_CALL_ID_CHARS + 1)), None)
+    assert answer == NotAsked("The question was not sent: the id of this call is too long to be answered.")
+    assert sender.questions == []
 
 
 async def test_the_number_of_questions_is_bounded() -> None:
