@@ -108,11 +108,11 @@ def examine_isolation(argument: str | None, secrets_folder: Path) -> int:
     settings = None
     with tempfile.TemporaryDirectory(prefix="runner-") as folder:
         if argument is not None:
-            from runner.wiring import isolation_settings
+            from runner.isolation.from_launch import isolation_settings
 
             launch, secrets = _load(argument, secrets_folder)
             launch.path(launch.spec.workspace).mkdir(parents=True, exist_ok=True)
-            settings = isolation_settings(launch, secrets, secrets_folder, Path(folder))
+            settings = isolation_settings(launch, secrets.values(), secrets_folder, Path(folder))
         report, exit_code = run_doctor(settings, os.environ)
     sys.stdout.write(report if report.endswith("\n") else report + "\n")
     return exit_code

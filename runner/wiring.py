@@ -15,10 +15,8 @@ from checkpoint.store.file_store import FileStore
 from checkpoint.store.opening import open_store
 from checkpoint.store.s3_client import S3Credentials
 from checkpoint.store.s3_store import S3Store
-from runner.check import protected_places
 from runner.interruption import ASK_TOOLS
-from runner.isolation.limits import Limits
-from runner.isolation.settings import IsolationSettings
+from runner.isolation.from_launch import isolation_settings
 from runner.launch import Launch
 from runner.logs import Logger
 from runner.model_wiring import build_models
@@ -124,12 +122,12 @@ def build_parts(
         prove_store=lambda: prove_conditions(store, unsafe_conditions=spec.store.unsafe_conditions),
         other_store=open_address,
         folder=folder,
-        workspace=launch.path(spec.workspace),
+        workspace=launch.path(spec.workspace).resolve(),
         ask_tools=ASK_TOOLS | frozenset(spec.agent.ask_tools),
         models=models.choices,
         fresh_model=models.fresh,
         model_ids=models.ids,
-        space=ToolSpace(isolation_settings(launch, secrets, secrets_folder, folder), os.environ, log),
+        space=ToolSpace(isolation_settings(launch, secrets.values(), secrets_folder, folder), os.environ, log),
         mcp=with_secrets(spec.agent.mcp, secrets.get),
         close_models=models.close,
         ends=began + spec.limits.deadline_s - spec.limits.grace_s,
@@ -138,21 +136,6 @@ def build_parts(
         started_at=time_text(datetime.now(UTC)),
         events=events,
         fsync_turns=fsync_turns,
-    )
-
-
-def isolation_settings(launch: Launch, secrets: Secrets, secrets_folder: Path, folder: Path) -> IsolationSettings:
-    """What the launch says about isolation. `folder` holds the session log."""
-    wanted = launch.spec.isolation
-    places = protected_places(launch, secrets_folder)
-    hidden = [(what, place) for what, place in places if what not in ("program", "session log")]
-    return IsolationSettings(
-        workspace=launch.path(launch.spec.workspace),
-        hidden=(*hidden, ("session log", folder)),
-        secrets=secrets.values(),
-        required=wanted.required,
-        network=wanted.network,
-        limits=Limits(wanted.memory_mb, wanted.file_mb, wanted.processes, wanted.cpu_s),
     )
 
 
