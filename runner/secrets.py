@@ -10,7 +10,6 @@ from pathlib import Path
 from runner.errors import Refused
 from runner.spec import HttpServer, ModelSpec, SecretRef, Spec
 
-DEFAULT_FOLDER = Path("/run/secrets/runner")
 AWS_NAMES = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 MAX_SECRET_BYTES = 64 * 1024
 
