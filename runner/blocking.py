@@ -8,8 +8,8 @@ immutable or conditional.
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -40,3 +40,16 @@ async def call_blocking(function: Callable[[], T], *, timeout_s: float) -> T:
     threading.Thread(target=work, daemon=True, name=getattr(function, "__name__", "blocking")).start()
     async with asyncio.timeout(timeout_s):
         return await done
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` in a loop of its own. Not `asyncio.run`: it waits without a bound for threads, such as one that looks
+    up a name.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))

@@ -12,14 +12,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from checkpoint.jsontypes import JsonObject
+from runner.blocking import run_in_loop
 from runner.ending import Ending
 from runner.errors import InfrastructureError, Refused, RunnerError
 from runner.exits import Exit
@@ -201,7 +201,7 @@ def _run(
         )
         last_resort.start(lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends)
         try:
-            ending = _in_a_loop(_pipeline(parts))
+            ending = run_in_loop(_pipeline(parts))
         except RunnerError as error:
             ending = Ending.of(error)
         except Exception as error:
@@ -216,17 +216,6 @@ def _run(
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_a_loop(pipeline: Coroutine[Any, Any, Ending]) -> Ending:
-    """Not `asyncio.run`: it waits without a bound for threads, such as one that looks up a name."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(pipeline)
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
 
 
 async def _pipeline(parts: "Parts") -> Ending:

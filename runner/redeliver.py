@@ -4,7 +4,6 @@ Everything needed is in the head: the exact body, its id and the address it was 
 settled, and an address that a launch would have refused.
 """
 
-import asyncio
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from checkpoint.head import Head
 from checkpoint.head_writer import HeadWriter
 from checkpoint.keys import pipeline_of
 from checkpoint.store.port import ObjectStore
+from runner.blocking import run_in_loop
 from runner.errors import InfrastructureError, Refused, Superseded, Unacknowledged
 from runner.exits import Exit
 from runner.logs import Logger, configure_logs
@@ -72,7 +72,7 @@ def deliver_head(
         courier = HttpCourier(signing, log)
         terminal = head.fields.terminal
         sending = courier.deliver(url, terminal.webhook_id, terminal.body.encode(), callback_s)
-        match asyncio.run(sending).verdict:
+        match run_in_loop(sending).verdict:
             case Delivered():
                 _note(writer.acknowledge, log)
                 return Exit.ACKNOWLEDGED
