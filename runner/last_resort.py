@@ -20,6 +20,7 @@ from runner.stdout import JsonLines
 OVERTIME_S = 1.0
 """Beyond the grace: for what the phases need to notice that their time is over."""
 FLUSH_S = 0.5
+CLEAN_UP_S = 1.5
 _LOOK_EVERY_S = 0.25
 
 
@@ -33,11 +34,19 @@ class LastResort:
         self._deciding = threading.Lock()
         self._ending: Ending | None = None
 
-    def start(self, so_far: Callable[[], Ending], *, grace_s: float, ends: float) -> None:
+    def start(
+        self,
+        so_far: Callable[[], Ending],
+        *,
+        grace_s: float,
+        ends: float,
+        clean_up: Callable[[], object] = lambda: None,
+    ) -> None:
         """Watch from now on. `ends`: the monotonic time at which the process stops by itself; `so_far`: how it would
-        end now.
+        end now; `clean_up`: what must not stay behind (the tools' processes), given `CLEAN_UP_S`.
         """
-        threading.Thread(target=self._watch, args=(so_far, grace_s, ends), daemon=True, name="last-resort").start()
+        arguments = (so_far, grace_s, ends, clean_up)
+        threading.Thread(target=self._watch, args=arguments, daemon=True, name="last-resort").start()
 
     def ended(self, ending: Ending) -> None:
         """The pipeline has ended by itself: from here on only the time to say so is bounded. Does not return if the
@@ -46,7 +55,7 @@ class LastResort:
         self._deciding.acquire()  # never given back: whoever has it says how the process ends
         self._ending = ending
 
-    def _watch(self, so_far: Callable[[], Ending], grace_s: float, ends: float) -> None:
+    def _watch(self, so_far: Callable[[], Ending], grace_s: float, ends: float, clean_up: Callable[[], object]) -> None:
         # Looked at now and then: a lock that a signal handler takes could be held by what the signal interrupts.
         while self._stop.since is None and (left := ends - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_EVERY_S))
@@ -60,4 +69,7 @@ class LastResort:
         self._ending = so_far()
         self._lines.write(self._ending.settled_line())
         self._lines.close(FLUSH_S)
+        cleaning = threading.Thread(target=clean_up, daemon=True, name="clean-up")
+        cleaning.start()
+        cleaning.join(CLEAN_UP_S)
         self._leave(self._ending.exit_code)

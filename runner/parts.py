@@ -24,7 +24,7 @@ from runner.signals import StopLatch
 from runner.spec import Spec
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
-from runner.tool_space import ToolSpace
+from runner.tool_space import ESTABLISH_S, ToolSpace
 from runner.tools.mcp_settings import McpSettings
 
 if TYPE_CHECKING:
@@ -96,6 +96,18 @@ class Parts(Struct):
             raise self.failed("store_timeout", f"the store did not answer in the {phase} phase's time") from None
         except (StoreError, DamagedRecord) as error:
             raise self.failed(error.reason, error.message) from error
+
+    async def establish_isolation(self) -> None:
+        """Raises RunnerError: where it is too weak, and where a stop comes meanwhile, before anything is claimed."""
+        try:
+            await self.timebox.within("commit", ESTABLISH_S, self.space.establish())
+        except TimeoutError:
+            if self.stop.reason is None:
+                raise self.failed(
+                    "isolation_timeout", f"the isolation was not established within {ESTABLISH_S:g} s"
+                ) from None
+        if self.stop.reason is not None:
+            raise self.stopped_before_commit()
 
     def failed(self, reason: str, message: str) -> RunnerError:
         """The process's end for a store that fails before the commit. Once claimed, a pipeline is not refused."""

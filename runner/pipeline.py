@@ -74,7 +74,7 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
     )
 
     if parts.space.required:
-        await parts.space.establish()
+        await parts.establish_isolation()
 
     def prove_and_claim() -> ClaimResult:
         parts.prove_store()

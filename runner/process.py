@@ -199,7 +199,9 @@ def _run(
             secrets_folder=options.secrets_folder,
             began=began,
         )
-        last_resort.start(lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends)
+        last_resort.start(
+            lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends, clean_up=parts.space.remove
+        )
         try:
             ending = run_in_loop(_pipeline(parts))
         except RunnerError as error:
@@ -232,6 +234,7 @@ async def _pipeline(parts: "Parts") -> Ending:
             await asyncio.wait_for(parts.close_models(), CLOSE_S)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(parts.space.close(), CLOSE_S)
+        parts.space.remove()
 
 
 def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:

@@ -6,7 +6,6 @@ store that fails while restoring ends the process without a settlement, because 
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -129,9 +128,13 @@ async def _run(parts: Parts, session: OpenSession, work: Work) -> None:
 
 async def _freeze(parts: Parts, work: Work) -> None:
     """End every tool, close the log; from here on nothing about the checkpoint depends on running code."""
-    with suppress(TimeoutError):  # what ignores even SIGKILL for so long is left to the sandbox's end
-        toolbox = work.run.toolbox if work.run is not None else None
+    toolbox = work.run.toolbox if work.run is not None else None
+    try:
         await parts.timebox.within("freeze", TOOLS_END_S, close_tools(parts, toolbox))
+    except TimeoutError:  # what ignores even SIGKILL for so long is left to the sandbox's end
+        parts.log.warning("tools_not_ended")
+    except Exception:
+        parts.log.exception("tools_not_closed")
     session = work.session
     if session is None:
         return

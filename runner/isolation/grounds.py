@@ -4,10 +4,12 @@ Paths are absolute and free of links, as text: two of them can be compared, and 
 Refuses nothing; that the workspace overlaps nothing protected was checked with the launch.
 """
 
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +66,13 @@ def make_grounds(workspace: Path, hidden: Iterable[tuple[str, Path]]) -> Grounds
 
 
 def remove_scratch(scratch: Scratch) -> None:
+    """Once no tool runs any more. Tools may have left folders that forbid it, as caches of modules often do."""
+    shutil.rmtree(scratch.base, ignore_errors=True)
+    for folder, inner, _ in os.walk(scratch.base):
+        for path in (Path(folder, name) for name in inner):
+            if not path.is_symlink():
+                with suppress(OSError):
+                    path.chmod(0o700)
     shutil.rmtree(scratch.base, ignore_errors=True)
 
 

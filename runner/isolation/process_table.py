@@ -6,11 +6,13 @@ are stopped first, until a look finds nobody new, and only then killed.
 
 import os
 import signal
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 MAX_LOOKS = 64
+PAUSE_S = 0.003
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,14 @@ def threads_of(uid: int) -> int:
 def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
     """One pass: stop everything that descends from the roots, and stray, then kill it; reap the strays.
 
-    The roots themselves are killed last and reaped by who waits for them. `known`: children that are no strays, such as
+    The roots themselves are killed last, and reaped by who waits for them; they are stopped as well, or a shell would
+    see its command end and say so by its own exit code. `known`: children that are no strays, such as
     the roots of commands that go on.
     Returns true if there was nobody left but zombies of others.
     """
     me = os.getpid()
+    for pid in roots:
+        _signal(pid, signal.SIGSTOP)
     stopped: set[int] = set()
     lost: set[int] = set()
     for _ in range(MAX_LOOKS):
@@ -143,6 +148,15 @@ def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
         _signal(pid, signal.SIGKILL)
     reap(lost)
     return not stopped
+
+
+def end_children(within_s: float) -> None:
+    """Kill all children of this process and everything they started: for its own end, from any thread."""
+    until = time.monotonic() + within_s
+    while (children := own_children()) and time.monotonic() < until:
+        kill_families(children, children)
+        reap(children)
+        time.sleep(PAUSE_S)
 
 
 def reap(pids: Iterable[int]) -> None:

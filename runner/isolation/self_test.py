@@ -18,9 +18,9 @@ from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import Grounds
 from runner.isolation.limits import Limits, rlimits
 from runner.isolation.own_python import run_module
-from runner.isolation.process_table import kill_families, own_children, read_row
+from runner.isolation.process_table import PAUSE_S, kill_families, own_children, read_row
 from runner.isolation.promises import Attack, Verdict
-from runner.isolation.spawner import PAUSE_S, Environment, Started, start_wrapped
+from runner.isolation.spawner import Environment, Started, start_wrapped
 
 ATTACK_S = 10.0
 END_S = 2.0

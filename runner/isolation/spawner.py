@@ -18,13 +18,11 @@ from runner.isolation.confinement import Confinement, Wrapped
 from runner.isolation.disk_watch import LOOK_S, DiskWatch
 from runner.isolation.environment import loader_variables
 from runner.isolation.errors import SpawnFailed
-from runner.isolation.process_table import kill_families, own_children
+from runner.isolation.process_table import PAUSE_S, kill_families, own_children
 from runner.isolation.tool_process import ConfinedProcess
 
 END_S = 5.0
 """For everything that a command started to be gone. Killing takes milliseconds; this bounds the wait for the kernel."""
-PAUSE_S = 0.003
-
 Environment = Callable[[Mapping[str, str]], dict[str, str]]
 """From what a command needs beside to the environment it gets."""
 

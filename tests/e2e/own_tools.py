@@ -60,6 +60,17 @@ async def _block(_id: str, _args: JsonObject, _signal: AbortSignal | None, _upda
     return text_result("done at last")
 
 
+async def _block_when_there(
+    _id: str, args: JsonObject, _signal: AbortSignal | None, update: UpdateCallback
+) -> ToolResult:
+    """Holds the event loop once a file in the workspace is there, and says so before."""
+    await asyncio.to_thread(_until_there, Path("workspace") / args["path"])
+    update(text_result("holding"))
+    await asyncio.sleep(0)
+    _until_there(Path("/no/such/file"))
+    return text_result("done at last")
+
+
 async def _secrets(_id: str, _args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
     names = ("CALLBACK_SECRET", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PIPELINE_SPEC")
     return text_result(f"found: {[name for name in names if name in os.environ]}")
@@ -85,6 +96,7 @@ TOOLS = [
     AgentTool("stubborn", "Take a minute.", ANY, _stubborn),
     AgentTool("deaf", "Never end.", ANY, _deaf),
     AgentTool("block", "Let nobody else run for a minute.", ANY, _block),
+    AgentTool("blocks_when_there", "Wait for a file, then let nobody else run.", ANY, _block_when_there),
     AgentTool("secrets", "Look for secrets.", ANY, _secrets),
     AgentTool("exit", "End the process.", ANY, _exit),
     AgentTool("print", "Print on standard output.", ANY, _print),
