@@ -147,17 +147,17 @@ def mount_options(grounds: Grounds, look: Look, *, network: bool) -> list[str]:
     mounts = _Mounts(look)
     for path in SYSTEM:
         mounts.system(path)
-    for path in grounds.program:
-        mounts.add("--ro-bind", path)
-    mounts.options += ["--proc", "/proc", "--dev", "/dev"]
-    mounts.options += ["--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
-    mounts.options += ["--remount-ro", "/dev"]
-    scratch = grounds.scratch
+    scratch = grounds.scratch  # /tmp comes before what may lie in it
     own = (*grounds.program, *grounds.writable, scratch.outputs)
     if any(lies_in(path, "/tmp") for path in own):  # noqa: S108 - as tools know it
         mounts.options += ["--size", str(PRIVATE_TMP_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     else:
         mounts.options += ["--bind", scratch.temporary, "/tmp"]  # noqa: S108
+    for path in grounds.program:
+        mounts.add("--ro-bind", path)
+    mounts.options += ["--proc", "/proc", "--dev", "/dev"]
+    mounts.options += ["--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    mounts.options += ["--remount-ro", "/dev"]
     mounts.options += ["--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
     for path in (scratch.home, scratch.temporary, grounds.workspace):
         mounts.add("--bind", path)

@@ -101,3 +101,4 @@ TOOLS = [
     AgentTool("exit", "End the process.", ANY, _exit),
     AgentTool("print", "Print on standard output.", ANY, _print),
 ]
+TOOLS_AGAIN = TOOLS[:1]

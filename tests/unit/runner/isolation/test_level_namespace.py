@@ -65,6 +65,13 @@ def test_nothing_is_mounted_below_a_folder_that_tools_can_write_to() -> None:
     assert text.index("--tmpfs /tmp") < text.index("--bind /tmp/space /tmp/space")
 
 
+def test_a_program_that_lies_in_tmp_is_mounted_into_the_tools_own_tmp() -> None:
+    scratch = Scratch("/scratch", "/scratch/home", "/scratch/tmp", "/scratch/outputs")
+    there = Grounds("/work/space", scratch, (), ("/tmp/space",))
+    text = " ".join(mount_options(there, look, network=False))
+    assert text.index("--tmpfs /tmp") < text.index("--ro-bind /tmp/space /tmp/space")
+
+
 def test_tmp_is_the_runs_own_folder_where_nothing_else_lies_in_it() -> None:
     assert "--bind /scratch/tmp /tmp" in options()
 
