@@ -7,13 +7,13 @@ whole in a file that the result names.
 
 import base64
 import binascii
-import json
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
 from checkpoint.jsontypes import JsonObject
+from checkpoint.session.encoding import encode
 from runner.agent.abort import AbortSignal
 from runner.agent.calling import error_text
 from runner.agent.types import AgentTool, ToolResult, UpdateCallback, is_json_list, is_json_object
@@ -147,8 +147,8 @@ def image_problem(block: JsonObject) -> str | None:
 
 def _bounded_details(details: Any) -> Any:
     try:
-        size = len(json.dumps(details, separators=(",", ":"), allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
+        size = len(encode(details))
+    except TypeError:
         return {"leftOut": "the tool's details are no JSON"}
     return details if size <= MAX_DETAILS_BYTES else {"leftOut": f"the tool's details have {size} bytes"}
 

@@ -104,7 +104,7 @@ def test_blocks_of_other_types_and_too_many_are_left_out_and_told() -> None:
     assert content[-1]["text"] == "[46 further blocks were left out]"
 
 
-@pytest.mark.parametrize("details", ["x" * MAX_DETAILS_BYTES, {1, 2}, float("nan")])
+@pytest.mark.parametrize("details", ["x" * MAX_DETAILS_BYTES, {1, 2}, {1: "x"}])
 def test_details_that_are_too_large_or_no_json_are_left_out(details: Any) -> None:
     result = bounded({"content": [], "details": details})
     assert list(result["details"]) == ["leftOut"]
