@@ -159,7 +159,7 @@ def note_verdict(parts: Parts, session: OpenSession, turn: DecidedTurn) -> None:
     from runner.models.retry import GiveUp, NextModel, RetryAfter
 
     verdict, failed, following = turn.verdict, turn.failed_model, turn.next_model
-    said: JsonObject = {"reason": turn.failure.reason, "error": turn.failure.message[:500], "attempt": turn.attempt}
+    said: JsonObject = {"reason": turn.failure.reason, "error": turn.failure.message[:500], "number": turn.attempt}
     match verdict:
         case GiveUp(why):
             parts.log.warning("model_failed", why=why, model=model_text(failed), **said)

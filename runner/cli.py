@@ -14,6 +14,7 @@ from typing import NoReturn
 from runner.errors import RunnerError, UsageError
 from runner.exits import Exit
 from runner.signals import StopLatch
+from runner.version import VERSION
 
 SCHEMAS = ("spec", "question", "callback", "heartbeat", "head", "manifest")
 
@@ -27,7 +28,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="runner", description="Run one agent pipeline: restore, run, settle, checkpoint, call back.")
+    parser = _Parser(
+        prog="runner",
+        description="Run one agent pipeline: restore, run, settle, checkpoint, call back.",
+        epilog="`runner COMMAND --help` has the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"pipeline-runner {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
     run = commands.add_parser("run", help="run a pipeline from its launch spec")
@@ -53,9 +59,11 @@ def build_parser() -> argparse.ArgumentParser:
     _secrets_argument(check)
 
     schema = commands.add_parser("schema", help="print the JSON Schema of a contract")
-    schema.add_argument("name", choices=SCHEMAS)
+    schema.add_argument("name", choices=SCHEMAS, metavar="NAME", help=", ".join(SCHEMAS))
 
-    deliver = commands.add_parser("deliver", help="send the stored terminal record of a pipeline again")
+    deliver = commands.add_parser(
+        "deliver", help="send the stored terminal record of a pipeline, if the server has not taken it yet"
+    )
     deliver.add_argument("head", help="address of its head.json: s3://…, file://… or a path")
     deliver.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
     deliver.add_argument("--region", help="S3 region, as `store.region`")
@@ -67,7 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
     _secrets_argument(deliver)
 
     doctor = commands.add_parser("doctor", help="show which isolation holds on this machine, and why")
-    _spec_argument(doctor)
+    doctor.add_argument(
+        "spec",
+        nargs="?",
+        help="path of the spec, or - for standard input: exit 78 if what it requires does not hold (default: none)",
+    )
     _secrets_argument(doctor)
 
     demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
@@ -78,7 +90,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds <= LONGEST_S:
         raise argparse.ArgumentTypeError(f"must be more than 0 and at most {LONGEST_S:g} seconds")
     return seconds
@@ -109,7 +124,7 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
         if argv[:1] == ["run"]:
             return _usage_of_run(error)
         return _explain(error)
-    except SystemExit as leaving:  # --help
+    except SystemExit as leaving:  # --help, --version
         return int(leaving.code or 0)
     if options.command == "run":
         from runner.process import RunOptions, run_process
@@ -164,8 +179,6 @@ def _other_command(options: argparse.Namespace) -> int:
 
             return run_demo(options.folder)
         case _:
-            from runner.version import VERSION
-
             sys.stdout.write(f"pipeline-runner {VERSION}\n")
             return Exit.ACKNOWLEDGED
 

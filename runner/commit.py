@@ -59,7 +59,11 @@ async def settle_and_commit(parts: Parts, work: Work) -> Head:
         runner=VERSION,
     )
     parts.log.info(
-        "settled", kind=settlement.kind, reason=getattr(settlement, "reason", None), checkpoint=decision.kind
+        "settled",
+        kind=settlement.kind,
+        reason=getattr(settlement, "reason", None),
+        message=getattr(settlement, "message", None),
+        checkpoint=decision.kind,
     )
     return await _commit(parts, to_body(terminal), checkpoint)
 

@@ -143,6 +143,11 @@ def report(verdicts: Sequence[Verdict], facts: Facts, settings: IsolationSetting
     usable = [verdict for verdict in verdicts if verdict.unusable is None]
     best = max(usable, key=lambda verdict: LEVELS.index(verdict.holds), default=None)
     lines += ["", f"strongest level that holds: {'none' if best is None else best.holds}"]
+    if exit_code(verdicts, settings) == Exit.REFUSED:
+        network = "" if settings.network else " with `network: false`"
+        lines.append(
+            f"this launch would be refused: it requires {settings.required}{network}, which does not hold here"
+        )
     pids = "can be had" if facts.pids_group else "cannot be had: only the limit per user binds"
     lines.append(f"control group for the number of processes: {pids}")
     if facts.metadata_route is None:

@@ -70,7 +70,8 @@ def parse_spec(text: bytes, origin: str) -> Spec:
         raise Refused("spec_invalid", [f"{origin}: the key {error} stands twice in one object: keep one"]) from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise Refused("spec_invalid", [f"{origin}: not JSON ({error.msg} at {place})"]) from None
+        hint = ": it takes the spec itself; for a path, set PIPELINE_SPEC_FILE" if origin == "$PIPELINE_SPEC" else ""
+        raise Refused("spec_invalid", [f"{origin}: not JSON ({error.msg} at {place}){hint}"]) from None
     except RecursionError:
         raise Refused("spec_invalid", [f"{origin}: nested too deeply"]) from None
     except ValueError as error:  # a number with thousands of digits
@@ -136,6 +137,8 @@ def _sentence(detail: ErrorDetails) -> str:
             return f"{place}: {detail['msg'].removeprefix('Value error, ')}"
         case "string_pattern_mismatch":
             return f"{place}: has the wrong form; it must match {detail.get('ctx', {}).get('pattern', '')}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"{place}: must be a JSON object"
         case _:
             message = detail["msg"]
             return f"{place}: {message[:1].lower()}{message[1:]}"

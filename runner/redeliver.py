@@ -4,6 +4,7 @@ Everything needed is in the head: the exact body, its id and the address it was 
 settled, and an address that a launch would have refused.
 """
 
+import sys
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -67,6 +68,7 @@ def deliver_head(
         head = writer.read()
         url = _url_of(head, address, insecure=insecure)
         if head is None or head.fields.terminal is None or url is None:
+            _say(f"there is nothing to deliver for pipeline {pipeline_id}: no server waits for its record")
             return Exit.ACKNOWLEDGED
         log = configure_logs(secrets, pipeline_id=pipeline_id)
         courier = HttpCourier(signing, log)
@@ -75,14 +77,14 @@ def deliver_head(
         match run_in_loop(sending).verdict:
             case Delivered():
                 _note(writer.acknowledge, log)
+                _say(f"the server has taken the record of pipeline {pipeline_id}")
                 return Exit.ACKNOWLEDGED
             case Rejected(status, problem):
                 _note(writer.reject, log)
                 raise Superseded("rejected", f"the server rejected the record for good (HTTP {status}, {problem})")
             case ServerRefused(status):
-                raise Unacknowledged(
-                    "unacknowledged", f"the server refused the callback with HTTP {status}: mend the server"
-                )
+                mend = "compare both sides' callback_secret" if status == 401 else "mend the server"
+                raise Unacknowledged("unacknowledged", f"the server refused the callback with HTTP {status}: {mend}")
             case GaveUp():
                 raise Unacknowledged("unacknowledged", "the server did not acknowledge in time: try again later")
     except StoreError as error:
@@ -91,6 +93,10 @@ def deliver_head(
         raise InfrastructureError(error.reason, error.message) from error
     except CheckpointError as error:
         raise Refused(error.reason, [error.message]) from error
+
+
+def _say(what: str) -> None:
+    sys.stdout.write(f"runner: {what}\n")
 
 
 def _note(write: Callable[[], object], log: Logger) -> None:

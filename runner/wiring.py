@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkpoint.head_writer import HeadWriter
+from checkpoint.jsontypes import JsonObject
 from checkpoint.keys import head_key
 from checkpoint.store.conditions import prove_conditions
 from checkpoint.store.file_store import FileStore
@@ -66,11 +67,20 @@ class HttpCourier:
 
     async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> "Delivery":
         from settlement.delivery import deliver
+        from settlement.verdict import Answer, Delivered, Retry
 
         assert self._secrets is not None, "a launch with a server has the secret"
 
         def on_try(tried: "Try") -> None:
-            self._log.info("callback_try", number=tried.number, answer=str(tried.answer), verdict=str(tried.verdict))
+            answer, verdict = tried.answer, tried.verdict
+            said: JsonObject = {"number": tried.number, "verdict": type(verdict).__name__}
+            said |= {"status": answer.status} if isinstance(answer, Answer) else {"no_answer": answer.what}
+            if isinstance(answer, Answer) and answer.problem_type is not None:
+                said["problem_type"] = answer.problem_type
+            if isinstance(verdict, Retry):
+                said["delay_s"] = round(verdict.delay_s, 3)
+            say = self._log.info if isinstance(verdict, Delivered) else self._log.warning
+            say("callback_try", **said)
 
         return await deliver(
             url,

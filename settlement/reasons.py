@@ -2,7 +2,7 @@
 
 `retryable`: the same launch may succeed without any change. `resumable`: the session can be continued from
 its committed restore point, be it the new one or the previous one. `advice` is the half sentence that says
-what to do.
+what to do; it is empty where what was found says so itself.
 """
 
 from typing import Literal, TypeAlias
@@ -63,8 +63,8 @@ FAILURE_RULES: dict[FailureReason, FailureRule] = {
     "model_unavailable": _again("launch the session again later, or name a fallback model"),
     # before the run
     "restore_failed": FailureRule(False, False, "launch with a restore point that exists and is intact"),
-    "stale_reply": _change("reply to a question that is still open, or send a message"),
-    "nothing_to_do": _change("launch with a message or a reply"),
+    "stale_reply": _change(""),
+    "nothing_to_do": _change(""),
     "setup_failed": _again("see that every tool and tool server of the launch spec can start, and launch again"),
     # storing, and ourselves
     "persistence_failed": _again("give the runner a disk with room and launch again from the previous restore point"),

@@ -194,7 +194,7 @@ def _failure(outcome: Outcome, reason: FailureReason, found: str, *, retryable: 
     rule = FAILURE_RULES[reason]
     return Failure(
         reason=reason,
-        message=f"{_detail(found)}: {rule.advice}",
+        message=f"{_detail(found)}: {rule.advice}" if rule.advice else _detail(found),
         retryable=rule.retryable if retryable is None else retryable,
         resumable=rule.resumable,
         withdrawn_questions=tuple(question.question_id for question in _distinct(outcome.questions)),

@@ -19,6 +19,7 @@ from settlement.errors import SecretInvalid, SignatureInvalid
 
 KEY_PREFIX = "whsec_"
 TOLERANCE_S = 300
+_FORM = f"write {KEY_PREFIX} and the base64 of 24 to 64 random bytes"
 
 _ID = re.compile(r"[!-\-/-~]{1,256}")
 """Visible ASCII without the dot."""
@@ -103,15 +104,15 @@ def verify(
 
 def _key(number: int, line: str) -> bytes:
     if not line.startswith(KEY_PREFIX):
-        raise SecretInvalid(f"callback_secret, line {number}: does not start with {KEY_PREFIX}")
+        raise SecretInvalid(f"callback_secret, line {number}: does not start with {KEY_PREFIX}; {_FORM}")
     encoded = line.removeprefix(KEY_PREFIX).rstrip("=")
     try:
         key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except ValueError:
         # `from None`: the cause would carry the text of the secret into a traceback with locals.
-        raise SecretInvalid(f"callback_secret, line {number}: not base64 after {KEY_PREFIX}") from None
+        raise SecretInvalid(f"callback_secret, line {number}: not base64 after {KEY_PREFIX}; {_FORM}") from None
     if not key:
-        raise SecretInvalid(f"callback_secret, line {number}: nothing after {KEY_PREFIX}")
+        raise SecretInvalid(f"callback_secret, line {number}: nothing after {KEY_PREFIX}; {_FORM}")
     return key
 
 

@@ -257,7 +257,7 @@ def test_a_broken_log_beats_a_final_answer() -> None:
 def test_what_keeps_the_agent_from_starting_is_the_reason(reason: BeforeRunReason, resumable: bool) -> None:
     settlement = failure(settle(Outcome(before_run=BeforeRunFailure(reason, "what was found"))))
     assert (settlement.reason, settlement.resumable) == (reason, resumable)
-    assert settlement.message.startswith("what was found: ")
+    assert settlement.message.startswith("what was found")
 
 
 def test_a_failed_upload_turns_every_settlement_into_a_failure_that_withdraws_its_questions() -> None:
