@@ -63,7 +63,7 @@ REFUSED = {
     "a missing script": Case("launch_refused", "agent.model.script: .*cannot be read", model(script="none.json")),
     "a restore point that no store can have": Case(
         "launch_refused",
-        "session.restore.jsonl: .*is no key",
+        "session.restore.jsonl: .*is no key of the store: for a file, write file://",
         {"session": {"id": "s1", "restore": {"jsonl": "../outside.jsonl"}}},
     ),
     "a store of an unknown kind": Case(
