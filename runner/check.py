@@ -16,7 +16,7 @@ from runner.model_wiring import model_problems
 from runner.secrets import Secrets, missing_secrets
 from runner.spec import ManifestRestore, address_problem
 from runner.tools.mcp_settings import mcp_problems
-from runner.tools.registry import tool_name_problems
+from runner.tools.registry import BUILT_IN_TOOLS, tool_name_problems
 
 RUN_FOLDER_PREFIX = "runner-"
 """The session log lives in a private folder of this prefix below the system's temporary folder."""
@@ -48,13 +48,18 @@ def _callback_secret_problems(secrets: Secrets) -> list[str]:
     try:
         CallbackSecrets.parse(value)
     except SecretInvalid as error:
-        return [f"secret `callback_secret`: {str(error).removeprefix('callback_secret, ')}"]
+        return [f"secret `callback_secret`: {error}"]
     return []
 
 
 def _ask_tool_problems(launch: Launch) -> list[str]:
     named = {name.partition(":")[2] for name in launch.spec.agent.tools or ()}
-    return [
+    forgeable = [
+        f"agent.ask_tools[{index}]: {name!r} cannot ask: whatever a command or a file says would pass for a question"
+        for index, name in enumerate(launch.spec.agent.ask_tools)
+        if name in BUILT_IN_TOOLS
+    ]
+    return forgeable + [
         f"agent.ask_tools[{index}]: {name!r} must be a plain tool name"
         for index, name in enumerate(launch.spec.agent.ask_tools)
         if ":" in name and name not in named
@@ -120,8 +125,6 @@ def _restore_problems(launch: Launch) -> list[str]:
         name, source = "jsonl", restore.jsonl
     place = f"session.restore.{name}"
     try:
-        if name == "jsonl" and source.startswith(("/", ".")):
-            return [f"{place}: {source!r} is no key of the store: for a file, write file:// and its absolute path"]
         if name == "manifest" or "://" not in source:
             check_key(source)
             return []
@@ -146,9 +149,8 @@ def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Pa
     places += [("program", Path(str(package.__file__)).parent) for package in (checkpoint, runner, settlement)]
     if launch.spec_file is not None:
         places.append(("launch spec", launch.spec_file))
-    script = launch.spec.agent.model.script
-    if script is not None:
-        places.append(("script", launch.path(script)))
+    models = (launch.spec.agent.model, *launch.spec.agent.fallback_models)
+    places += [("script", launch.path(model.script)) for model in models if model.script is not None]
     try:
         address = parse_address(launch.spec.store.uri)
     except (StoreError, ValueError):

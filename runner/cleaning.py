@@ -74,6 +74,8 @@ def clean_tool(tool: AgentTool) -> AgentTool:
             result = await tool.execute(call_id, args, signal, lambda partial: on_update(_checked(partial)))
         except SystemExit as error:
             raise RuntimeError(f"the tool tried to end the process (exit {error.code})") from error
+        except KeyboardInterrupt as error:
+            raise RuntimeError("the tool raised KeyboardInterrupt") from error
         return _checked(result)
 
     return replace(tool, execute=execute)

@@ -209,6 +209,8 @@ def _run(
         except Exception as error:
             log.exception("defect")
             ending = msgspec.structs.replace(_defect(error), traceback=None)
+        finally:
+            parts.space.remove()
         if ending.message is not None:  # it may quote what a server said
             ending = msgspec.structs.replace(ending, message=secrets.redact(ending.message))
         keep = ending.exit_code in KEEPS_THE_LOG and any(folder.iterdir())
@@ -234,7 +236,6 @@ async def _pipeline(parts: "Parts") -> Ending:
             await asyncio.wait_for(parts.close_models(), CLOSE_S)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(parts.space.close(), CLOSE_S)
-        parts.space.remove()
 
 
 def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:

@@ -59,9 +59,12 @@ def function_tool(
         values = arguments.values(args, signal, Progress(on_update))
 
         async def run() -> Any:
-            if inspect.iscoroutinefunction(function):
-                return await function(**values)
-            return await call_blocking(lambda: function(**values), timeout_s=LONGEST_S)
+            try:
+                if inspect.iscoroutinefunction(function):
+                    return await function(**values)
+                return await call_blocking(lambda: function(**values), timeout_s=LONGEST_S)
+            except (SystemExit, KeyboardInterrupt) as error:  # beyond this task they would end the event loop
+                raise ToolFailed("failed", f"The tool {tool_name} raised {type(error).__name__}") from error
 
         return result_of(await unless_aborted(run(), signal, f"The tool {tool_name}"), tool_name)
 

@@ -78,6 +78,7 @@ DIGEST = "sha256:" + "0" * 64
         (restore(jsonl="file:///a%00b"), "session.restore.jsonl: the path holds a NUL character"),
         (agent(tools=["ask_user", "bsah"]), "agent.tools[1]: there is no tool 'bsah'"),
         (agent(tools=["a.b:c d"]), "agent.tools[0]: 'a.b:c d' must be `module:object`"),
+        (agent(ask_tools=["mine", "bash"]), "agent.ask_tools[1]: 'bash' cannot ask: "),
         (agent(ask_tools=["a:b"]), "agent.ask_tools[0]: 'a:b' must be a plain tool name"),
         (agent(model={"api": "scripted", "script": "none.json"}), "agent.model.script: "),
         ({"workspace": "script.json"}, "workspace"),

@@ -67,6 +67,14 @@ async def test_a_tool_cannot_end_the_process() -> None:
         await clean_tool(AgentTool("t", "", {}, leaving)).execute("c1", {}, None, lambda _partial: None)
 
 
+async def test_an_interrupt_that_a_tool_raises_is_its_own_failure() -> None:
+    async def interrupt(_id: str, _args: JsonObject, _signal: AbortSignal | None, _up: UpdateCallback) -> ToolResult:
+        raise KeyboardInterrupt
+
+    with pytest.raises(RuntimeError, match="the tool raised KeyboardInterrupt"):
+        await clean_tool(AgentTool("t", "", {}, interrupt)).execute("c1", {}, None, lambda _partial: None)
+
+
 async def test_a_final_message_is_cleaned_and_a_clean_one_is_the_same() -> None:
     good, bad = answer("fine"), answer(DIRTY)
     ask = clean_stream(Answers(good, bad).stream)

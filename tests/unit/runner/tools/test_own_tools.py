@@ -119,6 +119,22 @@ async def test_what_a_function_raises_is_the_error_result() -> None:
     assert await error_from(function_tool(fail)) == "nothing there"
 
 
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt])
+async def test_a_function_that_would_end_the_process_has_failed(raised: type[BaseException]) -> None:
+    def plain() -> None:
+        """Ends."""
+        raise raised
+
+    async def asynchronous() -> None:
+        """Ends."""
+        raise raised
+
+    signal = AbortController().signal
+    for function in (plain, asynchronous):
+        with pytest.raises(ToolFailed, match=f"raised {raised.__name__}"):
+            await function_tool(function).execute("c1", {}, signal, lambda _partial: None)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
