@@ -154,7 +154,7 @@ def test_tools_that_print_or_exit_disturb_neither_the_output_nor_the_run(local_s
     assert run.settlement["text"] == "Still here."
     results = [line for line in run.lines if line["type"] == "tool_execution_end"]
     assert [line["isError"] for line in results] == [False, True]
-    assert results[0]["result"]["details"] == {"leftOut": "the tool's details are no JSON"}
+    assert results[0]["result"]["details"] == {"not_a_number": None}
     assert "the tool tried to end the process (exit 3)" in texts(results[1]["result"])
     assert [line["type"] for line in run.lines].count("settled") == 1
 
