@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from settlement import callback, question
+from settlement.reasons import FAILURE_RULES
 from settlement.signing import webhook_headers
 from tests.unit.settlement.samples import ASK_USER, SECRET, SECRETS, a_question, a_terminal, asked
 
@@ -68,3 +69,13 @@ def test_the_server_of_the_page_refuses_what_it_should(page: dict[str, Any]):
     assert server.terminal(signed("term_p2", late), late)[0] == 409
     other = callback.to_body(a_terminal(warnings=("other",)))
     assert server.terminal(signed("term_p1", other), other)[0] == 422
+
+
+def test_every_reason_of_a_failure_is_in_the_table():
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \| .* \| (yes|no|`lost` only) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    told = {
+        reason: verdict == "yes" or verdict == f"`{reason}` only"
+        for reasons, verdict in rows
+        for reason in re.findall(r"\w+", reasons)
+    }
+    assert told == {reason: rule.retryable for reason, rule in FAILURE_RULES.items()}
