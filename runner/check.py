@@ -48,7 +48,7 @@ def _callback_secret_problems(secrets: Secrets) -> list[str]:
     try:
         CallbackSecrets.parse(value)
     except SecretInvalid as error:
-        return [f"secret `callback_secret`: {error}"]
+        return [f"secret `callback_secret`: {str(error).removeprefix('callback_secret, ')}"]
     return []
 
 
@@ -125,6 +125,8 @@ def _restore_problems(launch: Launch) -> list[str]:
         name, source = "jsonl", restore.jsonl
     place = f"session.restore.{name}"
     try:
+        if name == "jsonl" and source.startswith(("/", ".")):
+            return [f"{place}: {source!r} is no key of the store: for a file, write file:// and its absolute path"]
         if name == "manifest" or "://" not in source:
             check_key(source)
             return []

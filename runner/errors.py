@@ -54,7 +54,8 @@ def fenced(head: "Head | None") -> Superseded:
     owner = f"attempt {head.fields.attempt}" if head is not None else "nobody: its record has vanished"
     return Superseded(
         "fenced",
-        f"another process owns this pipeline ({owner}): nothing was changed; a relaunch needs a higher attempt",
+        f"another process owns this pipeline ({owner}), and this one changed nothing: leave it to that process, or, if "
+        "it is dead, relaunch with an attempt above its own",
     )
 
 

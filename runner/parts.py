@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FOR_A_PERSON = frozenset({"denied", "missing_bucket", "damaged_record"})
 SMALL_CALL_S = 60.0
 """One read or conditional write of a small object, retries of the adapter included."""
 BULK_S = 1800.0
@@ -115,7 +116,8 @@ class Parts(Struct):
             return Refused(reason, [message])
         if self.stop.reason is not None and not self.committed:
             return self.stopped_before_commit(message)
-        return InfrastructureError(reason, f"{message} (a relaunch with a higher attempt is safe)")
+        advice = "see to it, then relaunch" if reason in _FOR_A_PERSON else "a relaunch is safe"
+        return InfrastructureError(reason, f"{message} ({advice}, with a higher attempt)")
 
     def stopped_before_commit(self, detail: str = "nothing was committed") -> RunnerError:
         why = self.stop.signal or self.stop.reason or "the deadline"

@@ -141,10 +141,14 @@ async def deliver_record(parts: Parts, head: Head) -> Ending:
                 f"the server rejected the terminal record ({why}): its session has moved on without this pipeline",
             )
         case ServerRefused(status):
-            message = f"the server refused the callback with HTTP {status}: mend the server or `server.callback_path`"
+            message = f"the server refused the callback with HTTP {status}: {_mend(status)}"
         case GaveUp():
             message = "the server did not acknowledge the callback in the time there was for it"
     return _unacknowledged(parts, body, message)
+
+
+def _mend(status: int) -> str:
+    return "compare both sides' `callback_secret`" if status == 401 else "mend the server or `server.callback_path`"
 
 
 def ending_so_far(parts: Parts) -> Ending:

@@ -13,6 +13,7 @@ import tempfile
 import time
 import traceback
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -54,15 +55,16 @@ def run_process(argument: str | None, options: RunOptions, stop: StopLatch) -> i
     """Run one pipeline. Always writes the `settled` line, whatever happens."""
     lines = JsonLines(take_standard_output())
     last_resort = LastResort(lines, stop)
+    context: JsonObject = {}
     try:
-        ending = _run(argument, options, lines if options.events else None, stop, last_resort)
+        ending = _run(argument, options, lines if options.events else None, stop, last_resort, context)
     except RunnerError as error:
         ending = Ending.of(error)
     except BaseException as error:  # noqa: BLE001 - the last line must be written, whatever the defect
         ending = _defect(error)
     last_resort.ended(ending)
     lines.write(ending.settled_line())
-    _report(ending)
+    _report(ending, context)
     lines.close(FLUSH_S if stop.reason is None else STOPPED_FLUSH_S)
     return ending.exit_code
 
@@ -77,7 +79,7 @@ def _defect(error: BaseException) -> Ending:
     )
 
 
-def _report(ending: Ending) -> None:
+def _report(ending: Ending, context: JsonObject) -> None:
     """Say on standard error, in the form of the logs, why the process does not end well."""
     if ending.message is None:
         return
@@ -87,9 +89,14 @@ def _report(ending: Ending) -> None:
     if sys.stderr.isatty():
         output.write(f"{ending.traceback or ''}runner: {ending.message}\n")
         return
-    said = {"exit": int(ending.exit_code), "reason": ending.reason, "message": ending.message}
+    said = {"exit": int(ending.exit_code), "reason": ending.reason, "message": ending.message, "timestamp": _now()}
     trace = {} if ending.traceback is None else {"exception": ending.traceback}
-    output.write(json.dumps({"event": "ended", "level": "error", **said, **trace}) + "\n")
+    output.write(json.dumps({**context, "event": "ended", "level": "error", **said, **trace}) + "\n")
+
+
+def _now() -> str:
+    """As the logs write it."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 def check_launch(argument: str | None, secrets_folder: Path) -> int:
@@ -154,7 +161,12 @@ def _refuse_recording(launch: Launch, folder: Path) -> None:
 
 
 def _run(
-    argument: str | None, options: RunOptions, events: JsonLines | None, stop: StopLatch, last_resort: LastResort
+    argument: str | None,
+    options: RunOptions,
+    events: JsonLines | None,
+    stop: StopLatch,
+    last_resort: LastResort,
+    context: JsonObject,
 ) -> Ending:
     began = time.monotonic()
     with stop.interrupting():
@@ -168,7 +180,8 @@ def _run(
     from runner.wiring import build_parts
 
     spec = launch.spec
-    log = configure_logs(secrets, pipeline_id=spec.pipeline_id, attempt=spec.attempt, session_id=spec.session.id)
+    context |= {"pipeline_id": spec.pipeline_id, "attempt": spec.attempt, "session_id": spec.session.id}
+    log = configure_logs(secrets, **context)
     if spec.traceparent is not None:
         log = log.bind(trace_id=spec.traceparent.split("-")[1])
     workspace = launch.path(spec.workspace)
@@ -228,14 +241,21 @@ async def _pipeline(parts: "Parts") -> Ending:
     loop = asyncio.get_running_loop()
     parts.stop.join_loop(loop)
     deadline = loop.call_later(max(0.0, parts.ends - time.monotonic()), parts.stop.request, "deadline_exceeded")
+    noting = asyncio.ensure_future(_note_stop(parts))
     try:
         return await run_pipeline(parts)
     finally:
         deadline.cancel()
+        noting.cancel()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(parts.close_models(), CLOSE_S)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(parts.space.close(), CLOSE_S)
+
+
+async def _note_stop(parts: "Parts") -> None:
+    await parts.stop.wait()
+    parts.log.warning("stopping", reason=parts.stop.reason, signal=parts.stop.signal)
 
 
 def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:

@@ -83,7 +83,7 @@ def deliver_head(
                 _note(writer.reject, log)
                 raise Superseded("rejected", f"the server rejected the record for good (HTTP {status}, {problem})")
             case ServerRefused(status):
-                mend = "compare both sides' callback_secret" if status == 401 else "mend the server"
+                mend = "compare both sides' `callback_secret`" if status == 401 else "mend the server"
                 raise Unacknowledged("unacknowledged", f"the server refused the callback with HTTP {status}: {mend}")
             case GaveUp():
                 raise Unacknowledged("unacknowledged", "the server did not acknowledge in time: try again later")

@@ -57,6 +57,21 @@ def store_opener(settings: StoreSpec, base: Path, secrets: Secrets) -> Callable[
     return open_address
 
 
+def log_try(log: Logger, event: str, tried: "Try", **more: str) -> None:
+    """One try of a callback or a question; nothing in it is secret, and no question's text."""
+    from settlement.verdict import Answer, Delivered, Retry
+
+    answer, verdict = tried.answer, tried.verdict
+    said: JsonObject = {**more, "number": tried.number, "verdict": type(verdict).__name__}
+    said |= {"status": answer.status} if isinstance(answer, Answer) else {"no_answer": answer.what}
+    if isinstance(answer, Answer) and answer.problem_type is not None:
+        said["problem_type"] = answer.problem_type
+    if isinstance(verdict, Retry):
+        said["delay_s"] = round(verdict.delay_s, 3)
+    say = log.info if isinstance(verdict, Delivered) else log.warning
+    say(event, **said)
+
+
 class HttpCourier:
     """Delivers stored records, and says in the log how each try went."""
 
@@ -67,20 +82,11 @@ class HttpCourier:
 
     async def deliver(self, url: str, webhook_id: str, body: bytes, budget_s: float) -> "Delivery":
         from settlement.delivery import deliver
-        from settlement.verdict import Answer, Delivered, Retry
 
         assert self._secrets is not None, "a launch with a server has the secret"
 
         def on_try(tried: "Try") -> None:
-            answer, verdict = tried.answer, tried.verdict
-            said: JsonObject = {"number": tried.number, "verdict": type(verdict).__name__}
-            said |= {"status": answer.status} if isinstance(answer, Answer) else {"no_answer": answer.what}
-            if isinstance(answer, Answer) and answer.problem_type is not None:
-                said["problem_type"] = answer.problem_type
-            if isinstance(verdict, Retry):
-                said["delay_s"] = round(verdict.delay_s, 3)
-            say = self._log.info if isinstance(verdict, Delivered) else self._log.warning
-            say("callback_try", **said)
+            log_try(self._log, "callback_try", tried)
 
         return await deliver(
             url,
@@ -141,7 +147,7 @@ def build_parts(
         mcp=with_secrets(spec.agent.mcp, secrets.get),
         close_models=models.close,
         ends=began + spec.limits.deadline_s - spec.limits.grace_s,
-        question_sender=_question_sender(launch, secrets, timebox, began + spec.limits.deadline_s),
+        question_sender=_question_sender(launch, secrets, timebox, began + spec.limits.deadline_s, log),
         courier=HttpCourier(_callback_secrets(secrets), log, spec.traceparent),
         started_at=time_text(datetime.now(UTC)),
         events=events,
@@ -154,7 +160,9 @@ def _callback_secrets(secrets: Secrets) -> CallbackSecrets | None:
     return None if text is None else CallbackSecrets.parse(text)
 
 
-def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox, ends: float) -> QuestionSender | None:
+def _question_sender(
+    launch: Launch, secrets: Secrets, timebox: Timebox, ends: float, log: Logger
+) -> QuestionSender | None:
     """`ends`: the monotonic time of the deadline; nothing is tried beyond it."""
     server, signing = launch.spec.server, _callback_secrets(secrets)
     if server is None or signing is None:
@@ -166,4 +174,5 @@ def _question_sender(launch: Launch, secrets: Secrets, timebox: Timebox, ends: f
         signing,
         time_left=lambda: timebox.remaining("agent", max(0.0, ends - time.monotonic())),
         traceparent=launch.spec.traceparent,
+        on_try=lambda question_id, tried: log_try(log, "question_try", tried, question_id=question_id),
     )

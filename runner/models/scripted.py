@@ -47,7 +47,7 @@ class ScriptedModel:
         self._requests += 1
         if self._requests > len(responses):
             count = len(responses)
-            said = f"the script has {count} responses; request {self._requests} has none"
+            said = f"the script has {count} responses; request {self._requests} has none: add one to the script"
             return ScriptedStream(_error_response(said), model, options.signal, "")
         response = responses[self._requests - 1]
         if response.throw is not None:

@@ -45,6 +45,7 @@ class HttpQuestionSender:
         time_left: Callable[[], float],
         budget_s: float = BUDGET_S,
         traceparent: str | None = None,
+        on_try: "Callable[[str, Try], None] | None" = None,
         transport: "httpx.AsyncBaseTransport | None" = None,
         around: Surroundings = REAL_WORLD,
     ) -> None:
@@ -53,6 +54,7 @@ class HttpQuestionSender:
         self._time_left = time_left
         self._budget_s = budget_s
         self._traceparent = traceparent
+        self._on_try = on_try
         self._transport = transport
         self._around = around
 
@@ -61,6 +63,12 @@ class HttpQuestionSender:
         from settlement.question import to_body
 
         tries: list[Try] = []
+
+        def on_try(tried: Try) -> None:
+            tries.append(tried)
+            if self._on_try is not None:
+                self._on_try(question.question_id, tried)
+
         try:
             delivery = await deliver(
                 self._url,
@@ -68,7 +76,7 @@ class HttpQuestionSender:
                 to_body(question),
                 self._secrets,
                 budget_s=min(self._budget_s, self._time_left()),
-                on_try=tries.append,
+                on_try=on_try,
                 go_on=lambda: len(tries) < MAX_TRIES and not (signal is not None and signal.aborted),
                 traceparent=self._traceparent,
                 transport=self._transport,

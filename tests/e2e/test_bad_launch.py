@@ -211,7 +211,7 @@ def test_a_store_that_cannot_be_reached_or_written_is_exit_75_and_a_relaunch_is_
         assert run.exit == 75
         assert run.settled["terminal"] is None
         assert run.error["reason"] == "unreachable"
-        assert "a relaunch with a higher attempt is safe" in run.error["message"]
+        assert "a relaunch is safe, with a higher attempt" in run.error["message"]
     assert no_room.exit == 75
     assert no_room.error["reason"] == "no_temporary_folder"
     assert "Check `store.endpoint_url` and the network" in unreachable.error["message"]
