@@ -7,15 +7,12 @@ import os
 import select
 import sys
 import threading
-from typing import Any
+from typing import Any, TypeAlias
 
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
-
+from runner.lean_structlog import structlog  # before anything of structlog's own
 from runner.secrets import Secrets
 
-Logger = FilteringBoundLogger
-
+Logger: TypeAlias = structlog.typing.FilteringBoundLogger
 
 READER_S = 1.0
 """How long a log line waits for a reader that stalls; those behind it do not wait at all until it reads again."""
@@ -54,7 +51,9 @@ class LogOutput:
 def configure_logs(secrets: Secrets, **context: str | int) -> Logger:
     """Set structlog up for this process and return a logger bound to `context`."""
 
-    def redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    def redact(
+        _logger: structlog.typing.WrappedLogger, _name: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
         return {key: _redacted(value, secrets) for key, value in event.items()}
 
     output: Any = LogOutput()

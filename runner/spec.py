@@ -45,7 +45,13 @@ CREDENTIAL_HEADERS = (
 
 
 class SpecModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        defer_build=True,  # only the whole spec is ever validated, so only its validator is made
+    )
 
 
 class SecretRef(SpecModel):
