@@ -149,16 +149,16 @@ def mount_options(grounds: Grounds, look: Look, *, network: bool) -> list[str]:
         mounts.system(path)
     scratch = grounds.scratch  # /tmp comes before what may lie in it
     own = (*grounds.program, *grounds.writable, scratch.outputs)
-    if any(lies_in(path, "/tmp") for path in own):  # noqa: S108 - as tools know it
-        mounts.options += ["--size", str(PRIVATE_TMP_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
+    if any(lies_in(path, "/tmp") for path in own):
+        mounts.options += ["--size", str(PRIVATE_TMP_BYTES), "--perms", "1777", "--tmpfs", "/tmp"]
     else:
-        mounts.options += ["--bind", scratch.temporary, "/tmp"]  # noqa: S108
+        mounts.options += ["--bind", scratch.temporary, "/tmp"]
     for path in grounds.program:
         mounts.add("--ro-bind", path)
     mounts.options += ["--proc", "/proc", "--dev", "/dev"]
-    mounts.options += ["--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    mounts.options += ["--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
     mounts.options += ["--remount-ro", "/dev"]
-    mounts.options += ["--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
+    mounts.options += ["--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"]
     for path in (scratch.home, scratch.temporary, grounds.workspace):
         mounts.add("--bind", path)
     mounts.add("--ro-bind", scratch.outputs)
@@ -173,7 +173,7 @@ class _Mounts:
         self._look = look
         self.options: list[str] = []
         self._mounted: list[str] = []
-        self._made: set[str] = {"/", "/tmp", "/dev", "/proc", "/var"}  # noqa: S108
+        self._made: set[str] = {"/", "/tmp", "/dev", "/proc", "/var"}
 
     def system(self, path: str) -> None:
         """/bin and its like are links into /usr, or folders of their own, as the host has it."""
