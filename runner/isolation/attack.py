@@ -104,7 +104,7 @@ def attack_processes(report: Report, runner: dict[str, int]) -> None:
     for number in range(64):
         report.tried("runner_descriptors", lambda number=number: os.readlink(f"{folder}/fd/{number}"))
         report.tried("runner_descriptors", lambda number=number: opened(f"{folder}/fd/{number}"))
-    report.tried("runner_files", lambda: opened(f"{folder}/root/"))
+    report.tried("runner_files", lambda: opened(os.path.join(folder, "root", "")))
     for thread in threads(folder):
         report.tried("runner_signals", lambda thread=thread: os.kill(thread, 0) or f"signal to {thread}")
     report.tried("runner_traced", lambda: trace(pid))

@@ -233,7 +233,7 @@ def write_program(orders: Orders) -> str | None:
 def unmask(orders: Orders) -> str | None:
     """A user namespace of one's own gives the right to mount, and to unmount."""
     folder = os.path.dirname(orders["secrets_file"])
-    script = 'umount "$1"; umount -l "$1"; mount -t proc proc /proc; cat "$2"; cat "/proc/1/root/$2"'
+    script = 'umount "$1"; umount -l "$1"; mount -t proc proc /proc; cat "$2"; cat "/proc/1/root$2"'
     command = [
         "unshare",
         "--user",

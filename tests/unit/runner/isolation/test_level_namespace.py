@@ -10,9 +10,9 @@ PLACES = {
     "/etc/runner/spec.json": "file",
     "/opt": "folder",
     "/opt/store": "folder",
-    "/root/python": "folder",
+    "/home/python": "folder",
     "/run/secrets/runner": "folder",
-    "/work/space": "folder",
+    "/data/space": "folder",
     "/tmp/space": "folder",
 }
 
@@ -21,19 +21,19 @@ def look(path: str) -> str | None:
     return PLACES.get(path, "folder" if path.startswith("/scratch") else None)
 
 
-def grounds(workspace: str = "/work/space", *hidden: str) -> Grounds:
+def grounds(workspace: str = "/data/space", *hidden: str) -> Grounds:
     scratch = Scratch("/scratch", "/scratch/home", "/scratch/tmp", "/scratch/outputs")
-    return Grounds(workspace, scratch, tuple(Hidden("store", path) for path in hidden), ("/root/python",))
+    return Grounds(workspace, scratch, tuple(Hidden("store", path) for path in hidden), ("/home/python",))
 
 
-def options(workspace: str = "/work/space", *hidden: str) -> str:
+def options(workspace: str = "/data/space", *hidden: str) -> str:
     return " ".join(mount_options(grounds(workspace, *hidden), look, network=False))
 
 
 def test_only_workspace_and_the_runs_own_folders_are_writable() -> None:
     words = mount_options(grounds(), look, network=False)
     writable = [words[index + 2] for index, word in enumerate(words) if word == "--bind"]
-    assert writable == ["/tmp", "/scratch/home", "/scratch/tmp", "/work/space"]
+    assert writable == ["/tmp", "/scratch/home", "/scratch/tmp", "/data/space"]
 
 
 def test_a_link_of_the_host_stays_a_link() -> None:
@@ -41,7 +41,7 @@ def test_a_link_of_the_host_stays_a_link() -> None:
 
 
 def test_folders_on_the_way_can_be_entered_by_another_user() -> None:
-    assert "--perms 0755 --dir /root --ro-bind /root/python /root/python" in options()
+    assert "--perms 0755 --dir /home --ro-bind /home/python /home/python" in options()
 
 
 def test_the_root_is_closed_last() -> None:
@@ -49,13 +49,13 @@ def test_the_root_is_closed_last() -> None:
 
 
 def test_what_is_hidden_in_an_allowed_folder_is_covered_after_it() -> None:
-    text = options("/work/space", "/opt/store", "/etc/runner/spec.json")
+    text = options("/data/space", "/opt/store", "/etc/runner/spec.json")
     assert text.index("--ro-bind /opt /opt") < text.index("--tmpfs /opt/store --remount-ro /opt/store")
     assert "--ro-bind /dev/null /etc/runner/spec.json" in text
 
 
 def test_what_is_hidden_elsewhere_is_simply_not_there() -> None:
-    assert "/run/secrets" not in options("/work/space", "/run/secrets/runner")
+    assert "/run/secrets" not in options("/data/space", "/run/secrets/runner")
 
 
 def test_nothing_is_mounted_below_a_folder_that_tools_can_write_to() -> None:
@@ -67,7 +67,7 @@ def test_nothing_is_mounted_below_a_folder_that_tools_can_write_to() -> None:
 
 def test_a_program_that_lies_in_tmp_is_mounted_into_the_tools_own_tmp() -> None:
     scratch = Scratch("/scratch", "/scratch/home", "/scratch/tmp", "/scratch/outputs")
-    there = Grounds("/work/space", scratch, (), ("/tmp/space",))
+    there = Grounds("/data/space", scratch, (), ("/tmp/space",))
     text = " ".join(mount_options(there, look, network=False))
     assert text.index("--tmpfs /tmp") < text.index("--ro-bind /tmp/space /tmp/space")
 
