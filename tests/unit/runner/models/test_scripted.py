@@ -72,7 +72,7 @@ async def test_a_script_that_has_run_out_is_a_failed_answer() -> None:
     assert error.type == "error"
     final = await stream.result()
     assert final["stopReason"] == "error"
-    assert final["errorMessage"] == "the script has 0 responses; request 1 has none"
+    assert final["errorMessage"] == "the script has 0 responses; request 1 has none: add one to the script"
 
 
 async def test_an_error_of_the_script_is_an_error_event() -> None:
