@@ -43,11 +43,12 @@ def _figures(base: Path) -> Iterator[Figure]:
         confined = _build(base, ("namespace", "landlock", "process", "none"))
         attacks.append((time.perf_counter() - began) * 1000)
         confined.discard()
-    confined, unconfined = _build(base, ("namespace", "landlock", "process", "none")), _build(base, ("none",))
-    ours, reference = asyncio.run(_measure(confined, unconfined, base / "workspace"))
-    yield Figure(
-        f"confined_start_over_unconfined_{confined.verdict.claimed}", ours - reference, MORE_MS, "ms", 1.0, RUNS
-    )
+    levels: tuple[Level, ...] = ("namespace", "landlock", "process")
+    for level in levels:
+        confined, unconfined = _build(base, (level, "none")), _build(base, ("none",))
+        ours, reference = asyncio.run(_measure(confined, unconfined, base / "workspace"))
+        if confined.verdict.claimed == level:  # else this machine cannot do it
+            yield Figure(f"confined_start_over_unconfined_{level}", ours - reference, MORE_MS, "ms", 1.0, RUNS)
     yield Figure("isolation_self_test", statistics.median(attacks), ATTACK_MS, "ms", 1.0, len(attacks))
 
 

@@ -30,7 +30,7 @@ async def call_blocking(function: Callable[[], T], *, timeout_s: float) -> T:
     def work() -> None:
         try:
             result = function()
-        except BaseException as error:  # noqa: BLE001  (handed to the waiter)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiter
             outcome: tuple[T | None, BaseException | None] = (None, error)
         else:
             outcome = (result, None)

@@ -191,10 +191,10 @@ def _explain(error: RunnerError) -> int:
 
 
 def _usage_of_run(error: UsageError) -> int:
-    from runner.process import settled_line
+    from runner.ending import Ending
     from runner.stdout import JsonLines
 
     lines = JsonLines()
-    lines.write(settled_line(error.exit_code, None, error))
+    lines.write(Ending.of(error).settled_line())
     lines.close()
     return _explain(error)

@@ -256,9 +256,3 @@ async def _pipeline(parts: "Parts") -> Ending:
 async def _note_stop(parts: "Parts") -> None:
     await parts.stop.wait()
     parts.log.warning("stopping", reason=parts.stop.reason, signal=parts.stop.signal)
-
-
-def settled_line(exit_code: Exit, terminal: str | None, error: RunnerError | None) -> JsonObject:
-    """The last line on standard output."""
-    reason, message = (None, None) if error is None else (error.reason, error.message)
-    return Ending(exit_code, terminal, reason, message).settled_line()
