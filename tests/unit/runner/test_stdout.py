@@ -57,6 +57,7 @@ def test_a_reader_that_stalls_does_not_hold_up_writing_and_closing_is_bounded(pi
         lines.write({"text": "x" * 4096})
     assert not lines.close(0.01)
     os.close(pipe[0])  # lets the thread go
+    assert lines.close(10)  # or it would write into the next test's pipe, which gets the same number
 
 
 def test_a_slow_reader_gets_everything_once_it_reads(pipe: Pipe) -> None:
