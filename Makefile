@@ -16,6 +16,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
+	@sh tests/install-chromium
 	@touch $@
 
 demo: $(STAMP)
