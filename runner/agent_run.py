@@ -192,12 +192,14 @@ def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[Agen
                 if message.get("role") == "assistant":
                     run.usage.requests += 1
                     run.usage.add(message)
+                    parts.standing.count(run.usage)
                     warn_of_unknown_cost(parts, message)
                 elif message.get("role") == "user":
                     run.input_appended = True
             case TurnEnd():
                 if event.message.get("stopReason") not in ("error", "aborted"):
                     run.usage.turns += 1
+                parts.standing.count(run.usage)
                 if parts.fsync_turns:
                     session.log.fsync()
             case _:

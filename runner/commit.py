@@ -110,6 +110,7 @@ async def _upload_if_committed(parts: Parts, work: Work) -> Uploaded | None:
     if not isinstance(decision, Commit) or candidate is None or session is None or run is None:
         return None
     began = time.monotonic()
+    parts.standing.phase = "upload"
     head = parts.head.head
     assert head is not None, "the pipeline was claimed"
     pending = run.pending_questions(settle(work.outcome), session)
@@ -158,6 +159,7 @@ async def _store_diagnostic(parts: Parts, session: OpenSession) -> str | None:
 
 async def _commit(parts: Parts, body: bytes, checkpoint: CheckpointRef) -> Head:
     """The commit: one compare-and-swap that holds the exact callback body."""
+    parts.standing.phase = "commit"
     terminal = Terminal(
         body=body.decode(),
         webhook_id=webhook_id(parts.spec.pipeline_id),

@@ -22,6 +22,7 @@ from runner.question_gate import QuestionSender
 from runner.retrying import ModelChoice
 from runner.signals import StopLatch
 from runner.spec import Spec
+from runner.standing import Standing
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
 from runner.tool_space import ESTABLISH_S, ToolSpace
@@ -81,6 +82,8 @@ class Parts(Struct):
     fsync_turns: bool = False
     committed: bool = False
     """The terminal record is stored."""
+    standing: Standing = field(default_factory=Standing)
+    """Where the process stands, for readers beside it."""
     warnings: list[str] = field(default_factory=list[str])
 
     def time_left(self) -> float:

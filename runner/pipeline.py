@@ -111,6 +111,7 @@ async def deliver_record(parts: Parts, head: Head) -> Ending:
     from settlement.verdict import Refused as ServerRefused
 
     parts.committed = True
+    parts.standing.phase = "callback"
     body, terminal, server = _body(head), head.fields.terminal, parts.spec.server
     if head.fields.state == "rejected":
         return _rejected_before(head)

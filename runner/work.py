@@ -65,6 +65,7 @@ async def do_the_work(parts: Parts, head: Head) -> Work:
 
 async def _restore(parts: Parts, head: Head, work: Work) -> None:
     spec, began = parts.spec, time.monotonic()
+    parts.standing.phase = "restore"
 
     def restore() -> OpenSession | BeforeRunFailure:
         return open_session(
@@ -120,6 +121,7 @@ async def _unless_stopped(
 
 async def _run(parts: Parts, session: OpenSession, work: Work) -> None:
     began = time.monotonic()
+    parts.standing.phase = "agent"
     work.run = AgentRun()
     work.outcome = await run_main_agent(parts, session, work.run)
     work.agent_ms = ms_since(began)
@@ -128,6 +130,7 @@ async def _run(parts: Parts, session: OpenSession, work: Work) -> None:
 
 async def _freeze(parts: Parts, work: Work) -> None:
     """End every tool, close the log; from here on nothing about the checkpoint depends on running code."""
+    parts.standing.phase = "freeze"
     toolbox = work.run.toolbox if work.run is not None else None
     try:
         await parts.timebox.within("freeze", TOOLS_END_S, close_tools(parts, toolbox))
