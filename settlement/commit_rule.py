@@ -92,11 +92,12 @@ QuestionDecision: TypeAlias = ShowCard | ShownBefore | Problem
 
 
 def decide_question(
-    pipeline: Pipeline | None, received: ReceivedQuestion, *, streams: Container[str]
+    pipeline: Pipeline | None, received: ReceivedQuestion, *, streams: Container[str], wanted: bool = True
 ) -> QuestionDecision:
     """Whether a card is shown. `streams` are those of the session's owner: a model may name no other.
 
-    A Problem changes nothing and is the answer.
+    `wanted` False: the task is over (cancelled), so nobody is asked any more. A Problem changes nothing and is the
+    answer.
     """
     question = received.question
     if pipeline is None:
@@ -111,6 +112,8 @@ def decide_question(
             return Problem("other-body", f"{card.question_id} was asked before with other content")
     if pipeline.judgement is not None:
         return Problem("superseded", "the pipeline has ended; it may not ask any more")
+    if not wanted:
+        return Problem("superseded", "the task is over; nobody is asked any more")
     if question.attempt < max(pipeline.launched, pipeline.heard):
         return Problem("superseded", f"attempt {question.attempt} was replaced by a later one; it may not ask any more")
     if question.stream_id is not None and question.stream_id not in streams:
@@ -131,6 +134,17 @@ def keep_reply(pipeline: Pipeline, reply: Reply) -> Pipeline | None:
     if not any(card.question_id == reply.question_id and card.standing == "open" for card in pipeline.cards):
         return None
     return replace(pipeline, replies=(*pipeline.replies, reply))
+
+
+def withdraw_all(pipeline: Pipeline) -> "tuple[Pipeline, Owed]":
+    """The pipeline once its task is over, and what is owed: no card stays, and whoever replied is told.
+
+    Whoever was not heard when the terminal record was judged has been told then.
+    """
+    owed = _owed(pipeline, listed=())
+    owed = owed if pipeline.judgement is None else replace(owed, tell=())
+    cards = tuple(replace(card, standing="withdrawn") if card.standing == "open" else card for card in pipeline.cards)
+    return replace(pipeline, cards=cards, replies=()), owed
 
 
 # --- the terminal callback --------------------------------------------------------------------------------
@@ -179,12 +193,13 @@ CommitDecision: TypeAlias = Commit | Refuse | JudgedBefore | Problem
 
 
 def decide_commit(
-    pipeline: Pipeline | None, restore_point: RestorePoint | None, received: ReceivedTerminal
+    pipeline: Pipeline | None, restore_point: RestorePoint | None, received: ReceivedTerminal, *, wanted: bool = True
 ) -> CommitDecision:
     """The commit rule. `restore_point` is the session's committed one now, None for a session without any.
 
     Once per pipeline, and only if the checkpoint's parent is the restore point; `keep_previous` names no new
-    one and so has no parent to check. A Problem changes nothing and is the answer.
+    one and so has no parent to check. `wanted` False: the task is over (cancelled); the checkpoint is committed all the
+    same, but nothing is waited for or launched. A Problem changes nothing and is the answer.
     """
     terminal = received.terminal
     if pipeline is None:
@@ -205,7 +220,7 @@ def decide_commit(
         )
         owed = _owed(pipeline, listed=())
         return Refuse(_ended(pipeline, received, problem, owed), problem, owed)
-    owed = _owed(pipeline, listed=_waiting_for(terminal))
+    owed = _owed(pipeline, listed=_waiting_for(terminal) if wanted else ())
     return Commit(_ended(pipeline, received, None, owed), _moved(restore_point, terminal), owed)
 
 

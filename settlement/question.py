@@ -13,6 +13,9 @@ from pydantic import Field, model_validator
 from checkpoint.text import clean_json
 from settlement.wire import Id, QuestionId, Time, WireModel, json_bytes
 
+LOG_CHARACTERS = 80
+"""How much of a question logs may show: it can hold what a person would not like to find there."""
+
 
 class Question(WireModel):
     """One question. Either `question` or `form` is there, never both."""
@@ -90,3 +93,8 @@ def build_question(
 def to_body(question: Question) -> bytes:
     """The exact bytes to sign and send; the same question gives the same bytes."""
     return json_bytes(clean_json(question.model_dump(mode="json")))
+
+
+def for_log(question: str | None) -> str | None:
+    """A question's text as logs show it: the first 80 characters, on one line."""
+    return None if question is None else " ".join(question.split())[:LOG_CHARACTERS]
