@@ -5,9 +5,9 @@ written again one by one, so skipped lines and the old JSON style do not come al
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from checkpoint.jsontypes import JsonObject
 from checkpoint.session.decoding import decode_text, parse
@@ -20,6 +20,8 @@ from checkpoint.session.javascript import is_number, truthy
 
 _PIECE = 1 << 20
 
+NewId: TypeAlias = Callable[[set[str]], str]
+
 
 def index_file(path: Path, on_damage: OnDamage = "fail") -> SessionIndex:
     """The index of a session file. Raises SessionDamaged, OSError."""
@@ -30,20 +32,21 @@ def index_file(path: Path, on_damage: OnDamage = "fail") -> SessionIndex:
     return indexer.finish()
 
 
-def migrate(source: Path, dest: Path, on_damage: OnDamage = "fail") -> SessionIndex:
+def migrate(source: Path, dest: Path, on_damage: OnDamage = "fail", *, new_id: NewId = new_entry_id) -> SessionIndex:
     """Write the session at `source` to `dest` as version 3; returns the index of `dest`, warnings of both
     included.
 
     Version 1: every entry gets a new id, its predecessor as parent, and a compaction's `firstKeptEntryIndex`
-    becomes `firstKeptEntryId`. Below 3: the role `hookMessage` becomes `custom`. Raises SessionDamaged for
-    the source, FileExistsError if `dest` exists, ValueError if there is nothing to migrate.
+    becomes `firstKeptEntryId`. Below 3: the role `hookMessage` becomes `custom`. `new_id` gives an id that is
+    not among those it is given. Raises SessionDamaged for the source, FileExistsError if `dest` exists, ValueError
+    if there is nothing to migrate.
     """
     old = index_file(source, on_damage)
     if not old.needs_migration:
         raise ValueError("the session is of the present version; there is nothing to migrate")
     indexer = SessionIndexer(on_damage)
     with source.open("rb") as reader, dest.open("xb") as writer:
-        for line in _migrated_lines(reader, old):
+        for line in _migrated_lines(reader, old, new_id):
             writer.write(line)
             indexer.feed(line)
         writer.flush()
@@ -56,7 +59,7 @@ def migrate(source: Path, dest: Path, on_damage: OnDamage = "fail") -> SessionIn
     return new
 
 
-def _migrated_lines(reader: BinaryIO, old: SessionIndex) -> Iterator[bytes]:
+def _migrated_lines(reader: BinaryIO, old: SessionIndex, new_id: NewId) -> Iterator[bytes]:
     """The new lines. Ids are known by their place among the parsed lines, the header being 0."""
     ids: list[str | None] = []
     known: set[str] = set()
@@ -76,9 +79,9 @@ def _migrated_lines(reader: BinaryIO, old: SessionIndex) -> Iterator[bytes]:
             ids.append(None)
             entry["version"] = CURRENT_VERSION
         elif old.version < 2:
-            previous, entry["id"], entry["parentId"] = (new_id := new_entry_id(known)), new_id, previous
-            known.add(new_id)
-            ids.append(new_id)
+            previous, entry["id"], entry["parentId"] = (entry_id := new_id(known)), entry_id, previous
+            known.add(entry_id)
+            ids.append(entry_id)
             _name_first_kept(entry, ids)
         _rename_hook(entry)
         yield encode(entry) + b"\n"

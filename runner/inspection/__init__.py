@@ -1,0 +1,1 @@
+"""Sessions after the fact: opened, shown, exported, imported, compared. Nothing here changes what it reads."""
