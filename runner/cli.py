@@ -16,7 +16,7 @@ from runner.exits import Exit
 from runner.signals import StopLatch
 from runner.version import VERSION
 
-SCHEMAS = ("spec", "question", "callback", "heartbeat", "head", "manifest")
+SCHEMAS = ("spec", "question", "callback", "heartbeat", "heartbeat_answer", "head", "manifest")
 
 
 LONGEST_S = 30 * 86400.0

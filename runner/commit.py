@@ -114,7 +114,7 @@ async def _upload_if_committed(parts: Parts, work: Work) -> Uploaded | None:
     head = parts.head.head
     assert head is not None, "the pipeline was claimed"
     pending = run.pending_questions(settle(work.outcome), session)
-    merge = parts.stop.reason is None
+    merge = parts.stop.since is None
 
     def store() -> Uploaded:
         facts = UploadFacts(

@@ -170,8 +170,6 @@ def not_available(spec: Spec) -> list[str]:
     def refuse(place: str, instead: str) -> None:
         found.append(f"{place}: not available yet: {instead}")
 
-    if spec.server is not None and spec.server.heartbeat_path is not None:
-        refuse("server.heartbeat_path", "leave it null")
     if spec.checkpoint.every != "end":
         refuse("checkpoint.every", 'use "end"')
     if spec.control is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct, field
 
 from checkpoint.errors import DamagedRecord, StoreError
+from checkpoint.head import Head
 from checkpoint.head_writer import HeadWriter
 from checkpoint.plain_source import OtherStore
 from checkpoint.store.port import ObjectStore
@@ -45,6 +46,18 @@ class Courier(Protocol):
         """Send a stored record until the server's verdict is final or the budget is used up; never raises for
         what the server does.
         """
+        ...
+
+
+class Channel(Protocol):
+    """A line to the outside that is open from the claim to the end of the callback, on a thread of its own."""
+
+    def open(self, head: Head) -> None:
+        """The pipeline is ours. Never raises for what the outside does."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is said or taken any more. Waits for nobody."""
         ...
 
 
@@ -85,6 +98,7 @@ class Parts(Struct):
     standing: Standing = field(default_factory=Standing)
     """Where the process stands, for readers beside it."""
     warnings: list[str] = field(default_factory=list[str])
+    channels: Sequence[Channel] = ()
 
     def time_left(self) -> float:
         """Seconds that the agent still has."""
@@ -117,7 +131,7 @@ class Parts(Struct):
         """The process's end for a store that fails before the commit. Once claimed, a pipeline is not refused."""
         if reason in ("unsafe_conditions", "misconfigured") and self.head.head is None:
             return Refused(reason, [message])
-        if self.stop.reason is not None and not self.committed:
+        if self.stop.since is not None and not self.committed:
             return self.stopped_before_commit(message)
         advice = "see to it, then relaunch" if reason in _FOR_A_PERSON else "a relaunch is safe"
         return InfrastructureError(reason, f"{message} ({advice}, with a higher attempt)")

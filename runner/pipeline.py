@@ -46,11 +46,17 @@ async def run_pipeline(parts: Parts) -> Ending:
                     f"{parts.spec.session.id}: give every pipeline an id of its own"
                 ],
             )
-    work = await do_the_work(parts, head)
-    from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
+    for channel in parts.channels:
+        channel.open(head)
+    try:
+        work = await do_the_work(parts, head)
+        from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
 
-    terminal = await settle_and_commit(parts, work)
-    return await deliver_record(parts, terminal)
+        terminal = await settle_and_commit(parts, work)
+        return await deliver_record(parts, terminal)
+    finally:
+        for channel in parts.channels:
+            channel.close()
 
 
 # --- claim -----------------------------------------------------------------------------------------------------

@@ -255,4 +255,7 @@ async def _pipeline(parts: "Parts") -> Ending:
 
 async def _note_stop(parts: "Parts") -> None:
     await parts.stop.wait()
+    if parts.stop.reason == "paused":
+        parts.log.warning("pausing", hint="the running turn is awaited")
+        await parts.stop.wait_abort()
     parts.log.warning("stopping", reason=parts.stop.reason, signal=parts.stop.signal)

@@ -29,6 +29,12 @@ def _heartbeat() -> dict[str, Any]:
     return Heartbeat.model_json_schema(mode="serialization")
 
 
+def _heartbeat_answer() -> dict[str, Any]:
+    from settlement.heartbeat import HeartbeatAnswer
+
+    return HeartbeatAnswer.model_json_schema()
+
+
 def _head() -> dict[str, Any]:
     import msgspec
 
@@ -50,6 +56,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "question": _question,
     "callback": _callback,
     "heartbeat": _heartbeat,
+    "heartbeat_answer": _heartbeat_answer,
     "head": _head,
     "manifest": _manifest,
 }

@@ -1,13 +1,16 @@
 """SIGTERM and SIGINT set a sticky reason; nothing is decided in a handler.
 
 The latch is installed before anything heavy is imported, so that a signal during start-up is not lost, and is later
-joined to the event loop, which is woken by it.
+joined to the event loop, which is woken by it. Others may ask for a stop, too: the deadline, the control channel, the
+server's answer to a heartbeat, each from a thread of its own. A pause is the weakest of all: it waits for the running
+turn, so no grace runs yet, and whatever else is asked for takes its place.
 """
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,28 +23,61 @@ StopReason: TypeAlias = Literal["cancelled", "paused", "deadline_exceeded"]
 
 
 class StopLatch:
-    """The first reason to stop stays; a second signal makes it urgent. `clock` is monotonic, in seconds."""
+    """The first reason to stop stays; a second signal makes it urgent. `clock` is monotonic, in seconds.
+
+    Takes no lock, because a signal's handler could wait for one that its own thread holds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._woken: list[asyncio.Event] = []
-        self.reason: StopReason | None = None
+        self._loop: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._paused = False
+        self._first: dict[str, tuple[StopReason, float]] = {}
         self.signal: str | None = None
-        self.since: float | None = None
         self.urgent = False
         self._interrupts = False
 
+    @property
+    def reason(self) -> StopReason | None:
+        first = self._first.get("stop")
+        if first is not None:
+            return first[0]
+        return "paused" if self._paused else None
+
+    @property
+    def since(self) -> float | None:
+        """When the grace began; None as long as there is no stop, or only a pause."""
+        first = self._first.get("stop")
+        return None if first is None else first[1]
+
     def request(self, reason: StopReason, *, signal_name: str | None = None) -> None:
-        """Set the reason (first wins). Called again by a signal: do not wait for the agent any more."""
-        if self.reason is None:
-            self.reason = reason
-            self.since = self._clock()
+        """Set the reason (first wins; a pause counts as none). Called again by a signal: do not wait for the agent any
+        more. From any thread.
+        """
+        if reason == "paused":
+            self._paused = True
+        else:
+            self._stop((reason, self._clock()), signal_name)
+        self._wake()
+
+    def _stop(self, request: tuple[StopReason, float], signal_name: str | None) -> None:
+        first = self._first.setdefault("stop", request)  # one step, so that of several threads one is the first
+        if signal_name is None:
+            return
+        if first is request or self.signal is None:
             self.signal = signal_name
-        elif signal_name is not None:
-            if self.signal is None:
-                self.signal = signal_name
-            else:
-                self.urgent = True
+        else:
+            self.urgent = True
+
+    def _wake(self) -> None:
+        if self._loop is None or self._loop[1] == threading.get_ident():
+            self._set_events()
+        else:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop[0].call_soon_threadsafe(self._set_events)
+
+    def _set_events(self) -> None:
         for event in self._woken:
             event.set()
 
@@ -79,7 +115,10 @@ class StopLatch:
         self._raise_if_stopped()
 
     def join_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
-        """From now on signals wake `loop`, too. The latch is set beside it, so also where something holds the loop."""
+        """From now on requests wake `loop`, which is this thread's. The latch is set beside it, so also where something
+        holds the loop.
+        """
+        self._loop = (loop, threading.get_ident())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _only_wake)
             signal.signal(number, self._on_signal)

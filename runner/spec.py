@@ -282,6 +282,10 @@ class ServerSpec(SpecModel):
     def ask_user_url(self) -> str:
         return self.url(self.ask_user_path)
 
+    @property
+    def heartbeat_url(self) -> str | None:
+        return None if self.heartbeat_path is None else self.url(self.heartbeat_path)
+
 
 def _is_host(host: str) -> bool:
     """A name, or an IP address; what looks like an IPv4 address must be one."""

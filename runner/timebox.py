@@ -36,7 +36,7 @@ class Timebox:
     async def within(self, phase: Phase, bound_s: float, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` within the phase; it is cancelled, and TimeoutError raised, when the time is up."""
         task = asyncio.ensure_future(work)
-        stopped = asyncio.ensure_future(self._stop.wait())
+        stopped = asyncio.ensure_future(self._stop.wait_abort())
         end = self._clock() + bound_s
         try:
             while True:

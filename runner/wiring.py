@@ -21,11 +21,12 @@ from runner.isolation.from_launch import isolation_settings
 from runner.launch import Launch
 from runner.logs import Logger
 from runner.model_wiring import build_models
-from runner.parts import Parts
+from runner.parts import Channel, Parts
 from runner.question_gate import QuestionSender
 from runner.secrets import Secrets
 from runner.signals import StopLatch
 from runner.spec import StoreSpec
+from runner.standing import Standing
 from runner.stdout import JsonLines
 from runner.timebox import Timebox
 from runner.tool_space import ToolSpace
@@ -126,7 +127,7 @@ def build_parts(
         on_recording_stopped=lambda why: log.warning("recording_stopped", error=why),
     )
     threading.Thread(target=models.preload, daemon=True, name="preload").start()
-    timebox = Timebox(stop, spec.limits.grace_s)
+    timebox, standing = Timebox(stop, spec.limits.grace_s), Standing()
     return Parts(
         spec=spec,
         log=log,
@@ -152,12 +153,36 @@ def build_parts(
         started_at=time_text(datetime.now(UTC)),
         events=events,
         fsync_turns=fsync_turns,
+        standing=standing,
+        channels=_heartbeats(launch, secrets, standing, stop, log),
     )
 
 
 def _callback_secrets(secrets: Secrets) -> CallbackSecrets | None:
     text = secrets.get("callback_secret")
     return None if text is None else CallbackSecrets.parse(text)
+
+
+def _heartbeats(
+    launch: Launch, secrets: Secrets, standing: Standing, stop: StopLatch, log: Logger
+) -> tuple[Channel, ...]:
+    """One, or none."""
+    server, signing = launch.spec.server, _callback_secrets(secrets)
+    if server is None or server.heartbeat_url is None or signing is None:
+        return ()
+    from runner.heartbeat import Heartbeat
+
+    return (
+        Heartbeat(
+            server.heartbeat_url,
+            signing,
+            period_s=server.heartbeat_s,
+            standing=standing,
+            stop=stop,
+            log=log,
+            traceparent=launch.spec.traceparent,
+        ),
+    )
 
 
 def _question_sender(

@@ -79,7 +79,7 @@ async def _restore(parts: Parts, head: Head, work: Work) -> None:
         )
 
     try:
-        opened = await _unless_stopped(parts, restore) if parts.stop.reason is None else None
+        opened = await _unless_stopped(parts, restore) if parts.stop.since is None else None
     except (SessionLogBroken, OSError) as error:  # the store's own failures are no OSErrors
         detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         work.outcome = replace(work.outcome, log_broken=f"the session log could not be written ({detail})")
@@ -108,7 +108,7 @@ async def _unless_stopped(
     try:
         return await parts.timebox.blocking("agent", BULK_S, restore)
     except TimeoutError:
-        if parts.stop.reason is not None:
+        if parts.stop.since is not None:
             return None
         raise parts.failed("restore_timeout", f"the session was not restored within {BULK_S:g} s") from None
     except StoreError as error:

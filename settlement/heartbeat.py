@@ -1,10 +1,15 @@
-"""The heartbeat on the wire (docs/callbacks.md). It informs; whether it arrives decides nothing."""
+"""The heartbeat on the wire (docs/callbacks.md), and what its answer may ask for.
 
-from typing import Annotated, Literal
+It informs; whether it arrives decides nothing. An answer that is not understood asks for nothing.
+"""
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
-from settlement.wire import Count, Id, Time, WireModel
+from pydantic import ConfigDict, Field, ValidationError
+
+from settlement.wire import Count, Id, Time, WireModel, json_bytes, read
+
+HeartbeatAction: TypeAlias = Literal["cancel", "pause"]
 
 
 class HeartbeatUsage(WireModel):
@@ -25,3 +30,24 @@ class Heartbeat(WireModel):
     turn: Count
     usage: HeartbeatUsage
     sent_at: Time
+
+
+class HeartbeatAnswer(WireModel):
+    """The JSON body of a 2xx, if there is one. Fields that are not known are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    action: HeartbeatAction | None = None
+    """`cancel`: end the run now, as SIGTERM does; `pause`: end it after the turn that is under way."""
+
+
+def to_body(heartbeat: Heartbeat) -> bytes:
+    return json_bytes(heartbeat.model_dump(mode="json"))
+
+
+def asked_for(body: bytes) -> HeartbeatAction | None:
+    """What the body of a 2xx asks for; None for anything else than a well-formed answer."""
+    try:
+        return read(HeartbeatAnswer, body).action
+    except (ValidationError, RecursionError):
+        return None

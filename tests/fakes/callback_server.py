@@ -37,13 +37,16 @@ from settlement.commit_rule import (
     decide_question,
     keep_reply,
 )
+from settlement.heartbeat import Heartbeat
 from settlement.question import Question
 from settlement.receiving import Problem, receive_question, receive_terminal
-from settlement.signing import CallbackSecrets
+from settlement.signing import CallbackSecrets, verify
+from settlement.wire import read
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 QUESTIONS_PATH = "/v1/questions"
 TERMINALS_PATH = "/v1/terminals"
+HEARTBEATS_PATH = "/v1/heartbeats"
 LONGEST_HANG_S = 30.0
 
 
@@ -68,6 +71,8 @@ class Answer:
     slow_body: bool = False
     """Send the status line and headers, then a body that does not end."""
     consumed: bool = False
+    body: bytes = b""
+    """Of an answer without a problem."""
 
 
 Scripted: TypeAlias = int | Answer | None
@@ -98,6 +103,7 @@ class AnyStream:
 class _State:
     questions: list[Received] = field(default_factory=list[Received])
     terminals: list[Received] = field(default_factory=list[Received])
+    heartbeats: list[Received] = field(default_factory=list[Received])
     other: list[Received] = field(default_factory=list[Received])
     pipelines: dict[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     restore_points: dict[str, RestorePoint | None] = field(default_factory=dict[str, RestorePoint | None])
@@ -106,6 +112,7 @@ class _State:
     owed: dict[str, Owed] = field(default_factory=dict[str, Owed])
     question_script: list[Scripted] = field(default_factory=list[Scripted])
     terminal_script: list[Scripted] = field(default_factory=list[Scripted])
+    heartbeat_script: list[Scripted] = field(default_factory=list[Scripted])
     defects: list[BaseException] = field(default_factory=list[BaseException])
 
 
@@ -148,6 +155,11 @@ class CallbackServer:
     def terminals(self) -> list[Received]:
         """Every terminal request, in the order they came, repeated and refused ones too."""
         return list(self._state.terminals)
+
+    @property
+    def heartbeats(self) -> list[Received]:
+        """Every heartbeat, in the order they came, refused ones too."""
+        return list(self._state.heartbeats)
 
     @property
     def other_requests(self) -> list[Received]:
@@ -206,6 +218,15 @@ class CallbackServer:
         with self._changed:
             self._state.terminal_script[:] = script
 
+    def answer_heartbeats_with(self, script: Iterable[Scripted]) -> None:
+        """Answers of the next heartbeats; afterwards an empty 200."""
+        with self._changed:
+            self._state.heartbeat_script[:] = script
+
+    def wait_for_heartbeats(self, count: int, timeout_s: float = 10) -> list[Received]:
+        """The heartbeats, once there are `count`."""
+        return self._wait_for(self._state.heartbeats, count, timeout_s)
+
     def wait_for_questions(self, count: int, timeout_s: float = 10) -> list[Received]:
         """The question requests, once there are `count`."""
         return self._wait_for(self._state.questions, count, timeout_s)
@@ -229,6 +250,8 @@ class CallbackServer:
                 kept, script, consume = self._state.questions, self._state.question_script, self._question
             elif request.path == TERMINALS_PATH:
                 kept, script, consume = self._state.terminals, self._state.terminal_script, self._terminal
+            elif request.path == HEARTBEATS_PATH:
+                kept, script, consume = self._state.heartbeats, self._state.heartbeat_script, self._heartbeat
             else:
                 self._state.other.append(request)
                 return Answer(404)
@@ -283,6 +306,14 @@ class CallbackServer:
                 return decision.refused
             case Problem():
                 return decision
+        return None
+
+    def _heartbeat(self, request: Received) -> Problem | None:
+        try:
+            verify(self._secrets, request.headers, request.body, time.time())
+            read(Heartbeat, request.body)
+        except ValueError as error:
+            return Problem("unsigned", str(error))
         return None
 
     def _pipeline(self, pipeline_id: str, session_id: str) -> Pipeline:
@@ -341,7 +372,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.slow_body:
             self._send_slowly(answer.status, wanted)
         elif answer.problem is None:
-            self._send(answer.status, wanted, b"")
+            self._send(answer.status, wanted, answer.body)
         else:
             problem = json.dumps({"type": f"https://problems.example/{answer.problem}"}).encode()
             self._send(answer.status, {"content-type": "application/problem+json", **wanted}, problem)

@@ -1,12 +1,13 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from runner.errors import StoppedBeforeCommit
-from runner.signals import StopLatch
+from runner.signals import StopLatch, StopReason
 
 pytestmark = pytest.mark.anyio
 
@@ -115,3 +116,48 @@ async def test_a_pause_stops_without_an_abort() -> None:
     await asyncio.sleep(0)
     assert not abort.done()
     abort.cancel()
+
+
+def test_whatever_else_is_asked_for_takes_the_place_of_a_pause_whose_grace_never_ran() -> None:
+    latch = StopLatch(lambda: 5.0)
+    latch.request("paused")
+    assert (latch.reason, latch.since) == ("paused", None)
+
+    latch.request("cancelled", signal_name="SIGTERM")
+    latch.request("paused")
+
+    assert (latch.reason, latch.since, latch.signal, latch.urgent) == ("cancelled", 5.0, "SIGTERM", False)
+
+
+async def test_a_request_of_another_thread_wakes_the_loop() -> None:
+    loop, latch = asyncio.get_running_loop(), StopLatch()
+    latch.join_loop(loop)
+    try:
+        waiting = asyncio.ensure_future(latch.wait_abort())
+        await asyncio.sleep(0)
+        asking = threading.Thread(target=latch.request, args=("cancelled",))
+        asking.start()
+        await asyncio.wait_for(waiting, 10)
+        asking.join(10)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def test_of_many_threads_that_ask_at_once_one_is_the_first() -> None:
+    asked, latch = threading.Barrier(8), StopLatch(lambda: float(threading.get_ident()))
+    seen: list[tuple[str | None, float | None]] = []
+
+    def ask(reason: StopReason) -> None:
+        asked.wait(10)
+        latch.request(reason)
+        seen.append((latch.reason, latch.since))
+
+    reasons: list[StopReason] = ["cancelled", "deadline_exceeded"]
+    threads = [threading.Thread(target=ask, args=(reasons[number % 2],)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(seen) == 8
+    assert len(set(seen)) == 1

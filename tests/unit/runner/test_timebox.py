@@ -87,6 +87,21 @@ async def test_a_stop_shortens_the_phase_that_is_under_way(stop: StopLatch, cloc
         await asyncio.wait_for(waiting, 10)
 
 
+async def test_a_pause_shortens_nothing_and_a_stop_that_comes_after_it_does(stop: StopLatch, clock: Clock) -> None:
+    timebox = Timebox(stop, 10.0, clock)
+    stop.request("paused")
+    waiting = asyncio.ensure_future(timebox.within("agent", 1e6, never()))
+    await asyncio.sleep(0)
+    clock.now += 1000.0
+    assert timebox.remaining("agent", 60.0) == 60.0
+
+    stop.request("cancelled")
+    clock.now += 2.0
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting, 10)
+
+
 async def test_work_that_has_ended_counts_although_the_time_is_up(stop: StopLatch, clock: Clock) -> None:
     async def last_moment() -> int:
         clock.now += 100.0
