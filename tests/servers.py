@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,25 @@ def moto_server() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def seaweed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """SeaweedFS: an independent implementation that checks signatures."""
-    process, server = _started_seaweed(tmp_path_factory)
-    yield server
-    _end(process)
+    with running_seaweed(tmp_path_factory.mktemp("seaweed")) as server:
+        yield server
 
 
-def _started_seaweed(folders: pytest.TempPathFactory) -> tuple[subprocess.Popen[bytes], S3Server]:
+@contextmanager
+def running_seaweed(folder: Path) -> Generator[S3Server]:
+    """The same for a program that is no test. `folder` is the server's own."""
+    process, server = _started_seaweed(folder)
+    try:
+        yield server
+    finally:
+        _end(process)
+
+
+def _started_seaweed(folders: Path) -> tuple[subprocess.Popen[bytes], S3Server]:
     credentials = _credentials()
-    for _ in range(_STARTS):  # another process may take a port between its choice and its use
-        folder = folders.mktemp("seaweed")
+    for number in range(_STARTS):  # another process may take a port between its choice and its use
+        folder = folders / f"seaweed-{number}"
+        folder.mkdir()
         ports = _free_ports(2 * len(_ROLES))
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(

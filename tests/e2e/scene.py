@@ -187,11 +187,16 @@ class Scene:
         return self.command("run", str(path), *arguments, **popen)
 
     def command(self, name: str, *arguments: str, **popen: Any) -> Started:
+        return self.launch(
+            [sys.executable, "-m", "runner", name, *arguments, "--secrets-dir", str(self.secrets)], **popen
+        )
+
+    def launch(self, command: Sequence[str], **popen: Any) -> Started:
+        """Start a command in the folder, with nothing of a launch in its environment but the scene's own."""
         self.secrets.mkdir(exist_ok=True)
         if self.secret is not None:
             (self.secrets / "callback_secret").write_text(self.secret + "\n")
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PIPELINE_", "AWS_"))}
-        command = [sys.executable, "-m", "runner", name, *arguments, "--secrets-dir", str(self.secrets)]
         streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
         process: Any = subprocess.Popen(
             command,

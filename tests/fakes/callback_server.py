@@ -15,7 +15,7 @@ closes.
 import json
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -117,8 +117,10 @@ class _State:
 
 
 class CallbackServer:
-    def __init__(self, secret: str = SECRET) -> None:
+    def __init__(self, secret: str = SECRET, *, on_terminal: "Callable[[Received], None] | None" = None) -> None:
+        """`on_terminal` sees each terminal request as it comes in; what it raises, leaving the server raises too."""
         self.secret = secret
+        self._on_terminal = on_terminal
         self._secrets = CallbackSecrets.parse(secret)
         self._state = _State()
         self._changed = threading.Condition()
@@ -245,6 +247,8 @@ class CallbackServer:
 
     def take(self, request: Received) -> Answer | Problem:
         """Record a request, consume it unless the script says otherwise, and say what to answer."""
+        if request.path == TERMINALS_PATH and self._on_terminal is not None:
+            self._on_terminal(request)
         with self._changed:
             if request.path == QUESTIONS_PATH:
                 kept, script, consume = self._state.questions, self._state.question_script, self._question
@@ -354,7 +358,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.close_connection = True
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        length = int(self.headers.get("content-length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return  # the client has left in the middle of its request
         request = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         answer = self.owner.take(request)
         if isinstance(answer, Problem):
