@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from runner.errors import RunnerError, UsageError
+from runner.errors import Refused, RunnerError, UsageError
 from runner.exits import Exit
 from runner.signals import StopLatch
 from runner.version import VERSION
@@ -85,6 +85,27 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
     demo.add_argument("--folder", type=Path, help="keep the store and the specs here (default: a temporary folder)")
 
+    serve = commands.add_parser("serve", help="a server and orchestrator for this machine (extra `server`)")
+    serve.add_argument("--folder", type=Path, required=True, help="everything it keeps: database, store, workspaces")
+    serve.add_argument(
+        "--template", type=Path, help="launch spec of its pipelines: `agent` at least (default: FOLDER/template.json)"
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=0, help="port to listen on (default: the last one, or any)")
+    serve.add_argument(
+        "--token-file", type=Path, help="what people show; made if missing (default: FOLDER/private/token)"
+    )
+    serve.add_argument(
+        "--command",
+        dest="command_template",
+        help="how a pipeline is started, such as `docker run … {spec}` (default: runner run)",
+    )
+    serve.add_argument("--slots", type=_count, default=2, help="pipelines that run at once (default %(default)s)")
+    serve.add_argument(
+        "--attempts", type=_count, default=3, help="processes started for one pipeline, at most (default %(default)s)"
+    )
+    serve.add_argument("--reply-timeout-s", type=_seconds, help="end a task that waits longer for a reply")
+
     commands.add_parser("version", help="print the version")
     return parser
 
@@ -97,6 +118,18 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= LONGEST_S:
         raise argparse.ArgumentTypeError(f"must be more than 0 and at most {LONGEST_S:g} seconds")
     return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1000:
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 1000")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError("must be a whole number up to 65535")
+    return int(text)
 
 
 def _spec_argument(parser: argparse.ArgumentParser) -> None:
@@ -178,9 +211,25 @@ def _other_command(options: argparse.Namespace) -> int:
             from runner.demo import run_demo
 
             return run_demo(options.folder)
+        case "serve":
+            return _serve(options)
         case _:
             sys.stdout.write(f"pipeline-runner {VERSION}\n")
             return Exit.ACKNOWLEDGED
+
+
+def _serve(options: argparse.Namespace) -> int:
+    try:
+        from runner.server.serve import serve
+        from runner.server.settings import ServeOptions
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise Refused(
+            "extra_missing", ["`runner serve` needs the extra: pip install 'pipeline-runner[server]'"]
+        ) from None
+    names = ("folder", "template", "host", "port", "token_file", "slots", "attempts", "reply_timeout_s")
+    return serve(ServeOptions(**{name: getattr(options, name) for name in names}, command=options.command_template))
 
 
 def _explain(error: RunnerError) -> int:

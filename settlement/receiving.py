@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from settlement.callback import Terminal, webhook_id
 from settlement.errors import SignatureInvalid
+from settlement.heartbeat import Heartbeat
 from settlement.question import Question
 from settlement.signing import TOLERANCE_S, CallbackSecrets, verify
 from settlement.wire import AnyWireModel, json_bytes, read
@@ -126,6 +127,18 @@ def receive_terminal(
     if signed_id != webhook_id(terminal.pipeline_id):
         return Problem("malformed", "webhook-id is not term_<pipeline_id> of the body")
     return ReceivedTerminal(terminal, "sha256:" + hashlib.sha256(body).hexdigest())
+
+
+def receive_heartbeat(
+    secrets: CallbackSecrets,
+    headers: Mapping[str, str],
+    body: bytes,
+    now_s: float,
+    tolerance_s: float = TOLERANCE_S,
+) -> Heartbeat | Problem:
+    """Verify and parse a heartbeat; arguments as for `receive_question`. Its `webhook-id` names nothing to compare."""
+    signed_id = _proven(secrets, headers, body, now_s, tolerance_s)
+    return signed_id if isinstance(signed_id, Problem) else _parsed(Heartbeat, body)
 
 
 def _proven(
