@@ -38,7 +38,7 @@ def candidates(
     launch = LaunchSettings(settings.limits, settings.network, user, None)
     launches = [launch]
     if user is not None:
-        # The group only here, where nothing else binds: moving a process into one takes longer than starting it.
+        # The group only here, where nothing else binds.
         launches.append(LaunchSettings(settings.limits, settings.network, None, group))
     if "namespace" in levels and program is not None:
         for way in bubblewrap_ways(user):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from runner.isolation.cgroup import PidsGroup
+
 Level: TypeAlias = Literal["none", "process", "landlock", "namespace"]
 LEVELS: tuple[Level, ...] = ("none", "process", "landlock", "namespace")
 """Weakest first."""
@@ -16,9 +18,13 @@ class Wrapped:
     argv: tuple[str, ...]
     cwd: str
     descriptors: tuple[int, ...] = ()
-    """Handed to the process, and closed by the spawner once it has started, or could not."""
-    gated: bool = False
-    """It waits for a line on its standard input before it begins; until then the spawner may prepare it (`admit`)."""
+    """Handed to the process, where the first is `confining.FIRST_DESCRIPTOR`; the spawner closes them once it has
+    started, or could not."""
+    steps: tuple[str, ...] | None = None
+    """What its process does to itself before it becomes the command: options of `confining.Recipe`, for the launcher.
+    None: the runner starts the command itself, as it is."""
+    group: PidsGroup | None = None
+    """The launcher is to be in it, and what it starts with it."""
 
 
 class Confinement(Protocol):
@@ -32,8 +38,4 @@ class Confinement(Protocol):
 
     def wrap(self, command: Sequence[str], cwd: str) -> Wrapped:
         """Raises SpawnFailed if the command cannot be started here."""
-        ...
-
-    def admit(self, pid: int) -> None:
-        """Set what is set from outside, such as limits, while a gated process waits. Raises OSError."""
         ...

@@ -13,6 +13,7 @@ from runner.isolation.confinement import LEVELS, Level
 from runner.isolation.disk_watch import DiskWatch
 from runner.isolation.environment import tool_environment
 from runner.isolation.grounds import Grounds, make_grounds, remove_scratch
+from runner.isolation.launching import Launcher
 from runner.isolation.promises import MEANINGS, Verdict, broken_promises, is_enough, rank
 from runner.isolation.self_test import attack_confinement
 from runner.isolation.settings import IsolationSettings
@@ -72,10 +73,11 @@ def _established(
     environment = make_environment(settings, grounds, environ)
     group = make_pids_group(settings.limits.processes)
     ownership = Ownership(grounds)
+    launcher = Launcher(grounds.scratch.base)
     tried: list[tuple[Candidate, Verdict]] = []
     try:
         for candidate in candidates(settings, grounds, ownership.tool_user, group, levels):
-            verdict = _attacked(candidate, ownership, settings, grounds, environment)
+            verdict = _attacked(candidate, ownership, settings, grounds, environment, launcher)
             tried.append((candidate, verdict))
             if verdict.holds == candidate.confinement.level and is_enough(settings.required, verdict):
                 break
@@ -84,6 +86,7 @@ def _established(
             raise Refused("isolation_too_weak", too_weak(settings, [each for _, each in tried]))
         ownership.give_to(chosen.user)
     except BaseException:
+        launcher.close()
         if group is not None:
             group.remove()
         raise
@@ -91,6 +94,7 @@ def _established(
         ConfinedSpawner(
             chosen.confinement,
             environment,
+            launcher,
             disk=DiskWatch((grounds.workspace, grounds.scratch.base)),
             on_close=group.remove if group is not None else nothing,
         ),
@@ -106,7 +110,12 @@ def nothing() -> None:
 
 
 def _attacked(
-    candidate: Candidate, ownership: Ownership, settings: IsolationSettings, grounds: Grounds, environment: Environment
+    candidate: Candidate,
+    ownership: Ownership,
+    settings: IsolationSettings,
+    grounds: Grounds,
+    environment: Environment,
+    launcher: Launcher,
 ) -> Verdict:
     confinement = candidate.confinement
     try:
@@ -121,6 +130,7 @@ def _attacked(
         confinement,
         grounds,
         environment,
+        launcher,
         limits=settings.limits,
         network=settings.network,
         secrets=settings.secrets,

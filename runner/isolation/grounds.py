@@ -67,13 +67,17 @@ def make_grounds(workspace: Path, hidden: Iterable[tuple[str, Path]]) -> Grounds
 
 def remove_scratch(scratch: Scratch) -> None:
     """Once no tool runs any more. Tools may have left folders that forbid it, as caches of modules often do."""
-    shutil.rmtree(scratch.base, ignore_errors=True)
-    for folder, inner, _ in os.walk(scratch.base):
-        for path in (Path(folder, name) for name in inner):
-            if not path.is_symlink():
+    remove_folder(scratch.base)
+
+
+def remove_folder(path: str) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    for folder, inner, _ in os.walk(path):
+        for each in (Path(folder, name) for name in inner):
+            if not each.is_symlink():
                 with suppress(OSError):
-                    path.chmod(0o700)
-    shutil.rmtree(scratch.base, ignore_errors=True)
+                    each.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def program_places() -> tuple[str, ...]:

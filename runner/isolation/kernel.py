@@ -17,6 +17,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _SECCOMP_MODE_FILTER = 2
+_SIG_IGN = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
 # Numbers of calls that came after the numbering was made the same for all architectures.
@@ -70,6 +71,11 @@ def no_new_privileges() -> None:
 def default_signal(number: int) -> None:
     """Undo that a signal is ignored or handled. (Importing `signal` would cost the launcher milliseconds.)"""
     _libc.signal(ctypes.c_int(number), None)
+
+
+def ignore_signal(number: int) -> None:
+    """What is started from here ignores it too. Of SIGCHLD: children that end are reaped by the kernel."""
+    _libc.signal(ctypes.c_int(number), ctypes.c_void_p(_SIG_IGN))
 
 
 def drop_capabilities() -> None:

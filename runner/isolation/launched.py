@@ -1,4 +1,4 @@
-"""What the levels `process` and `landlock` share: the recipe for the launcher (launcher.py)."""
+"""What the levels above `none` share: the steps that the launcher's child takes (confining.py), as options."""
 
 import os
 from collections.abc import Sequence
@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from runner.isolation.cgroup import PidsGroup
 from runner.isolation.confinement import Wrapped
 from runner.isolation.limits import Limits, rlimits
-from runner.isolation.own_python import run_module
 from runner.isolation.process_table import threads_of
 from runner.isolation.tool_user import ToolUser
-
-LAUNCHER = tuple(run_module("launcher"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +28,38 @@ class Paths:
     writable: tuple[str, ...]
 
 
-def through_launcher(settings: LaunchSettings, command: Sequence[str], cwd: str, paths: Paths | None) -> Wrapped:
+def confined(settings: LaunchSettings, command: Sequence[str], cwd: str, paths: Paths | None) -> Wrapped:
+    """The command confines itself by nothing: all is done before it begins."""
     user = settings.user
-    options = ["--cwd", cwd]
-    for name, (soft, hard) in rlimits(settings.limits, others_running(user)).items():
-        options += ["--limit", f"{name}:{soft}:{hard}"]
+    steps = ["--cwd", cwd, *limit_steps(settings)]
     if user is not None:
-        options += ["--user", f"{user.uid}:{user.gid}"]
+        steps += ["--user", f"{user.uid}:{user.gid}"]
     elif os.geteuid() == 0:
-        options.append("--drop-capabilities")
-    if settings.group is not None:
-        options += ["--processes-file", settings.group.processes_file]
+        steps.append("--drop-capabilities")
     if not settings.network:
-        options.append("--no-network")
+        steps.append("--no-network")
     if paths is not None:
-        options.append("--landlock")
+        steps.append("--landlock")
         for path in paths.readable:
-            options += ["--read", path]
+            steps += ["--read", path]
         for path in paths.writable:
-            options += ["--write", path]
-    return Wrapped((*LAUNCHER, *options, "--", *command), "/")
+            steps += ["--write", path]
+    return Wrapped(tuple(command), cwd, steps=tuple(steps), group=settings.group)
+
+
+def limit_steps(settings: LaunchSettings) -> list[str]:
+    steps: list[str] = []
+    for name, (soft, hard) in rlimits(settings.limits, others_running(settings.user)).items():
+        steps += ["--limit", f"{name}:{soft}:{hard}"]
+    return steps
 
 
 def others_running(user: ToolUser | None) -> int:
     """Threads of the tools' user that the limit on processes counts although they are no tool's."""
-    if user is None:
-        return threads_of(os.getuid())
-    return 0 if user.of_the_run else threads_of(user.uid)
+    uid = os.getuid() if user is None else user.uid
+    if uid == 0 or (user is not None and user.of_the_run):  # no such limit binds root
+        return 0
+    return threads_of(uid)
 
 
 def who(user: ToolUser | None) -> str:

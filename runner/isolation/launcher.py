@@ -1,169 +1,163 @@
-"""The process between the runner and a tool at the levels `process` and `landlock`: it watches, and its child confines
-itself and becomes the tool.
+"""The launcher: a small process beside the runner that starts its tools, so that no tool waits for an interpreter.
 
-    <this module's main> OPTION... -- COMMAND...
+    <this module's main> SCRATCH     standard input: the control socket
 
-Being the subreaper of one command, it keeps every descendant findable while the command runs, and ends as its leader
-ended. It stays outside the confinement, where tools of the level `landlock` cannot signal it. Refuses to start the
-command if one step of the confinement fails.
+It starts with the first tool of a run. For each command it forks a watcher, whose child confines itself and becomes the
+tool (confining.py). The watcher is the subreaper of its command, which keeps every descendant findable; the launcher is
+that of what commands leave. When the runner is gone without a word, the launcher ends everything and removes the
+scratch folder.
 
-Each start of a tool pays for its imports, hence only what is needed and cheap: no argparse, json, signal or typing.
+It holds nothing worth having: no environment, and requests are read by the child that they are for, because they may
+carry an MCP server's secrets. It takes orders from the control socket only, which no tool inherits; other users and
+confined tools cannot signal it, and nobody can trace it.
+
+    control   `+` and descriptors: request, answer, standard streams, what the command inherits beside; `.` is the end
+    request   words of `confining.Recipe`, separated by NUL
+    answer    `PID\\n` of the watcher and then `CODE\\n` (negative: a signal); or `!REASON\\n`; nothing: it was killed
 """
 
 import os
-import resource
 import sys
+from _socket import (  # what `socket` adds are enums, which take ten milliseconds
+    AF_UNIX,
+    CMSG_SPACE,
+    MSG_CMSG_CLOEXEC,
+    SCM_RIGHTS,
+    SOCK_SEQPACKET,
+    SOL_SOCKET,
+    socket,
+)
+from struct import unpack
 
 from runner.isolation import kernel
+from runner.isolation.confining import (
+    SIGCHLD,
+    SIGHUP,
+    SIGINT,
+    SIGKILL,
+    SIGTERM,
+    Recipe,
+    become_tool,
+    out_of_the_way,
+)
 
-CANNOT_START = 126
-SIGPIPE, SIGKILL, SIGXFSZ = 13, 9, 25
-
-
-class Recipe:
-    """What the options say. Repeatable: `--limit`, `--read`, `--write`."""
-
-    def __init__(self, words: list[str]) -> None:
-        self.cwd = "/"
-        self.limits: list[tuple[str, int, int]] = []
-        self.user: tuple[int, int] | None = None
-        self.flags: set[str] = set()
-        """`--drop-capabilities`, `--no-network`, `--landlock`."""
-        self.readable: list[str] = []
-        self.writable: list[str] = []
-        self.processes_file: str | None = None
-        rest = iter(words)
-        for word in rest:
-            if word == "--":
-                break
-            if word == "--cwd":
-                self.cwd = next(rest)
-            elif word == "--limit":
-                name, soft, hard = next(rest).split(":")
-                self.limits.append((name, int(soft), int(hard)))
-            elif word == "--user":
-                uid, _, gid = next(rest).partition(":")
-                self.user = (int(uid), int(gid))
-            elif word == "--read":
-                self.readable.append(next(rest))
-            elif word == "--write":
-                self.writable.append(next(rest))
-            elif word == "--processes-file":
-                self.processes_file = next(rest)
-            elif word in ("--drop-capabilities", "--no-network", "--landlock"):
-                self.flags.add(word)
-            else:
-                raise ValueError(f"unknown option {word}")
-        self.command = list(rest)
+START, END = b"+", b"."
+MOST_DESCRIPTORS = 16
+END_S = 5.0
 
 
 def main() -> None:
-    recipe = Recipe(sys.argv[1:])
+    offer_memory()
     kernel.set_dumpable(False)
     kernel.become_subreaper()
-    kernel.die_with_parent(SIGKILL)
-    leader = os.fork()
-    if leader == 0:
-        become_tool(recipe)
-    leave_streams()
-    end_like(wait_for(leader))
+    # A stop of the whole container is the runner's business, which still needs its tools' answers.
+    for number in (SIGHUP, SIGINT, SIGTERM):
+        kernel.ignore_signal(number)
+    kernel.ignore_signal(SIGCHLD)  # the kernel reaps
+    control = socket(AF_UNIX, SOCK_SEQPACKET, 0, 0)
+    while True:
+        order, descriptors = receive(control)
+        if order != START:
+            break
+        launch(descriptors)
+        close(descriptors)
+    if order != END:
+        clean_up(sys.argv[1])
 
 
-def become_tool(recipe: Recipe) -> None:
-    command = recipe.command
+def receive(control: socket) -> tuple[bytes, list[int]]:
+    order, messages, _, _ = control.recvmsg(1, CMSG_SPACE(4 * MOST_DESCRIPTORS), MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
+    for level, kind, data in messages:
+        if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
+            descriptors += unpack(f"={len(data) // 4}i", data)
+    return order, descriptors
+
+
+def launch(descriptors: list[int]) -> None:
     try:
-        confine(recipe)
-        os.chdir(recipe.cwd)
-        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"runner: cannot start {command[0]!r}: {error}\n")
-        sys.stderr.flush()
-    os._exit(CANNOT_START)
+        if os.fork() == 0:
+            watch(*descriptors)
+    except OSError as error:
+        os.write(descriptors[1], refusal(error))
 
 
-def confine(recipe: Recipe) -> None:
-    """Each step takes something away, in an order in which the next one is still possible."""
-    for number in (SIGPIPE, SIGXFSZ):  # Python ignores them, and a tool would inherit that
-        kernel.default_signal(number)
-    os.umask(0o022)
-    offer_memory()
-    if recipe.processes_file is not None:
-        write(recipe.processes_file, str(os.getpid()))
-    for name, soft, hard in recipe.limits:
-        limit(getattr(resource, name), soft, hard)
-    ruleset = open_ruleset(recipe) if "--landlock" in recipe.flags else None
-    if recipe.user is not None:
-        uid, gid = recipe.user
-        os.setgroups([])
-        os.setresgid(gid, gid, gid)
-        os.setresuid(uid, uid, uid)
-    elif "--drop-capabilities" in recipe.flags:
-        kernel.drop_capabilities()
-    kernel.die_with_parent(SIGKILL)  # after the change of user, which forgets it
-    kernel.no_new_privileges()
-    if ruleset is not None:
-        kernel.landlock_restrict(ruleset)
-        os.close(ruleset)
-    filter_calls(network="--no-network" not in recipe.flags)
+def watch(request: int, answer: int, *inherited: int) -> None:
+    """The watcher: one command's subreaper. Tells that it has begun, or why it could not, and how it ended."""
+    try:
+        kernel.default_signal(SIGCHLD)
+        kernel.die_with_parent(SIGKILL)
+        kernel.become_subreaper()
+        leader, trouble = fork_leader(request, list(inherited))
+        # Hold none of the tool's pipes open: their end is the end of the tool's processes.
+        close([request, *inherited])
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        why = os.read(trouble, 4096)
+        if why:
+            os.write(answer, why)
+        else:
+            os.write(answer, b"%d\n" % os.getpid())
+            os.write(answer, b"%d\n" % wait_for(leader))
+    except OSError as error:
+        os.write(answer, refusal(error))
+    finally:
+        os._exit(0)
 
 
-def open_ruleset(recipe: Recipe) -> int:
-    from runner.isolation import landlock
+def fork_leader(request: int, inherited: list[int]) -> tuple[int, int]:
+    """Its pid, and where it says why it could not become the tool; that ends when it has."""
+    trouble, complain = os.pipe()
+    leader = os.fork()
+    if leader != 0:
+        os.close(complain)
+        return leader, trouble
+    try:
+        complain = out_of_the_way(complain)
+        become_tool(Recipe(read_words(request)), inherited)
+    except (OSError, ValueError, LookupError, StopIteration) as error:
+        os.write(complain, refusal(error))
+    finally:
+        os._exit(1)
 
-    return landlock.open_ruleset(recipe.readable, recipe.writable, network="--no-network" not in recipe.flags)
+
+def read_words(request: int) -> list[str]:
+    with open(request, "rb", closefd=False) as file:
+        return os.fsdecode(file.read()).split("\0")
 
 
-def filter_calls(*, network: bool) -> None:
-    from runner.isolation.call_filter import call_filter
-
-    program = call_filter(os.uname().machine, network=network)
-    if program is not None:  # else the start-up attack finds what is open
-        kernel.seccomp(program)
+def refusal(error: Exception) -> bytes:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return b"!%s\n" % reason.replace("\n", " ").encode()
 
 
-def limit(kind: int, soft: int, hard: int) -> None:
-    """A stricter limit of the host stays, unless one is root."""
-    highest = resource.getrlimit(kind)[1]
-    if highest != resource.RLIM_INFINITY and os.geteuid() != 0:
-        soft, hard = min(soft, highest), min(hard, highest)
-    resource.setrlimit(kind, (soft, hard))
+def wait_for(leader: int) -> int:
+    """Reap orphans until the leader ends; how it did."""
+    while True:
+        pid, status = os.wait()
+        if pid == leader:
+            return os.waitstatus_to_exitcode(status)
 
 
 def offer_memory() -> None:
-    """Where memory runs out, it is taken from tools."""
+    """Where memory runs out, it is taken from tools: they inherit this, and of equals the largest goes first. Before
+    the process becomes unreadable, which also takes this file out of its hands.
+    """
     try:
-        write("/proc/self/oom_score_adj", "1000")
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - pathlib is dear
+            file.write("1000")
     except OSError:
         return
 
 
-def leave_streams() -> None:
-    """Hold none of the tool's pipes open: their end is the end of the tool's processes."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+def clean_up(scratch: str) -> None:
+    from runner.isolation.grounds import remove_folder
+    from runner.isolation.process_table import end_children
+
+    end_children(END_S)
+    remove_folder(scratch)
 
 
-def wait_for(leader: int) -> int:
-    """Reap orphans until the leader ends; returns its wait status."""
-    while True:
-        pid, status = os.wait()
-        if pid == leader:
-            return status
-
-
-def end_like(status: int) -> None:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number != SIGKILL:
-            kernel.default_signal(number)
-        os.kill(os.getpid(), number)
-    os._exit(os.waitstatus_to_exitcode(status))
-
-
-def write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
+def close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
         os.close(descriptor)

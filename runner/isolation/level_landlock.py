@@ -11,7 +11,7 @@ from runner.isolation import kernel
 from runner.isolation.confinement import Level, Wrapped
 from runner.isolation.grounds import Grounds
 from runner.isolation.landlock import without_hidden
-from runner.isolation.launched import LaunchSettings, Paths, through_launcher, who
+from runner.isolation.launched import LaunchSettings, Paths, confined, who
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
@@ -33,10 +33,7 @@ class LandlockLevel:
         for root in self._grounds.readable:
             readable += without_hidden(os.path.realpath(root), hidden, _names)
         writable = [*self._grounds.writable, *(f"/dev/{name}" for name in _DEVICES)]
-        return through_launcher(self._settings, command, cwd, Paths(tuple(readable), tuple(writable)))
-
-    def admit(self, pid: int) -> None:
-        """The launcher sets everything itself."""
+        return confined(self._settings, command, cwd, Paths(tuple(readable), tuple(writable)))
 
 
 def _names(folder: str) -> list[str]:

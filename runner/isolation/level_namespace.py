@@ -8,10 +8,8 @@ is ever mounted below a folder that tools may write to: a link planted there cou
 # ruff: noqa: PTH112, PTH115, PTH120 - paths are options' text here
 
 import os
-import resource
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,10 +17,11 @@ from typing import Literal
 
 from runner.isolation.call_filter import call_filter
 from runner.isolation.confinement import Level, Wrapped
+from runner.isolation.confining import FIRST_DESCRIPTOR
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import SYSTEM, Grounds, lies_in
-from runner.isolation.launched import LaunchSettings, others_running, who
-from runner.isolation.limits import MIB, rlimits
+from runner.isolation.launched import LaunchSettings, limit_steps, who
+from runner.isolation.limits import MIB
 
 SHARED_MEMORY_BYTES = 64 * MIB
 PRIVATE_TMP_BYTES = 256 * MIB
@@ -32,7 +31,6 @@ Look = Callable[[str], Literal["folder", "file"] | str | None]
 """What is at a path: `folder`, `file`, `-> target` for a link, None for nothing."""
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-_GATE = 'read -r _ || exit 125; exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +84,16 @@ class NamespaceLevel:
         program = call_filter(os.uname().machine, network=self._settings.network)
         if program is not None:
             descriptors.append(_in_memory(program))
-            options += ["--seccomp", str(descriptors[0])]
+            options += ["--seccomp", str(FIRST_DESCRIPTOR)]
         descriptors.append(_in_memory(b"".join(os.fsencode(option) + b"\0" for option in options)))
-        wrapped = [self._bubblewrap.program, "--args", str(descriptors[-1]), "--"]
+        wrapped = [self._bubblewrap.program, "--args", str(FIRST_DESCRIPTOR + len(descriptors) - 1), "--"]
         user = self._settings.user
         if user is not None and self._bubblewrap.change_user == "before":
             wrapped = [*_change_user(user.uid, user.gid), *wrapped]
         elif user is not None:
             wrapped += [*_change_user(user.uid, user.gid), "--bounding-set=-all"]
-        return Wrapped(("/bin/sh", "-c", _GATE, "sh", *wrapped, *command), "/", tuple(descriptors), gated=True)
-
-    def admit(self, pid: int) -> None:
-        running = others_running(self._settings.user)
-        for name, (soft, hard) in rlimits(self._settings.limits, running).items():
-            kind = getattr(resource, name)
-            highest = resource.getrlimit(kind)[1]
-            if highest != resource.RLIM_INFINITY and os.geteuid() != 0:
-                soft, hard = min(soft, highest), min(hard, highest)
-            resource.prlimit(pid, kind, (soft, hard))
-        with suppress(OSError):  # so that memory, where it runs out, is taken from tools
-            Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+        steps = ("--limits-only", *limit_steps(self._settings))
+        return Wrapped((*wrapped, *command), "/", tuple(descriptors), steps)
 
 
 def _change_user(uid: int, gid: int) -> list[str]:

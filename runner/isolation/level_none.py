@@ -11,6 +11,3 @@ class Unconfined:
 
     def wrap(self, command: Sequence[str], cwd: str) -> Wrapped:
         return Wrapped(tuple(command), cwd)
-
-    def admit(self, pid: int) -> None:
-        """There is nothing to set."""

@@ -5,7 +5,7 @@ where the runner is root. Files and network are as the user's.
 from collections.abc import Sequence
 
 from runner.isolation.confinement import Level, Wrapped
-from runner.isolation.launched import LaunchSettings, through_launcher, who
+from runner.isolation.launched import LaunchSettings, confined, who
 
 
 class ProcessLevel:
@@ -19,7 +19,4 @@ class ProcessLevel:
         return f"limits and no privileges, {who(self._settings.user)}"
 
     def wrap(self, command: Sequence[str], cwd: str) -> Wrapped:
-        return through_launcher(self._settings, command, cwd, None)
-
-    def admit(self, pid: int) -> None:
-        """The launcher sets everything itself."""
+        return confined(self._settings, command, cwd, None)

@@ -96,16 +96,16 @@ def own_children() -> set[int]:
     return {row.pid for row in read_table().values() if row.parent == me}
 
 
-def strays(table: Mapping[int, ProcessRow], me: int, known: Collection[int]) -> set[int]:
-    """Children of this process that it did not start: orphans of tools, which came to it as their subreaper.
+def strays(table: Mapping[int, ProcessRow], adopters: Collection[int], known: Collection[int]) -> set[int]:
+    """Children of these processes that they did not start: orphans of tools, which came to them as their subreapers.
 
-    What the process starts otherwise (a credential helper) shares its session; what came from a tool never can.
+    What they start otherwise (a credential helper, a watcher) shares their session; what came from a tool never can.
     """
-    own = table.get(me)
-    if own is None:
-        return set()
+    sessions = {table[pid].session for pid in adopters if pid in table}
     return {
-        row.pid for row in table.values() if row.parent == me and row.pid not in known and row.session != own.session
+        row.pid
+        for row in table.values()
+        if row.parent in adopters and row.pid not in known and row.session not in sessions
     }
 
 
@@ -121,22 +121,22 @@ def threads_of(uid: int) -> int:
     return sum(row.threads for row in rows if row is not None)
 
 
-def kill_families(roots: Collection[int], known: Collection[int]) -> bool:
+def kill_families(roots: Collection[int], known: Collection[int], launcher: Collection[int] = ()) -> bool:
     """One pass: stop everything that descends from the roots, and stray, then kill it; reap the strays.
 
     The roots themselves are killed last, and reaped by who waits for them; they are stopped as well, or a shell would
     see its command end and say so by its own exit code. `known`: children that are no strays, such as
-    the roots of commands that go on.
+    the roots of commands that go on. `launcher`: a child that adopts strays too.
     Returns true if there was nobody left but zombies of others.
     """
-    me = os.getpid()
+    adopters, known = {os.getpid(), *launcher}, {*known, *launcher}
     for pid in roots:
         _signal(pid, signal.SIGSTOP)
     stopped: set[int] = set()
     lost: set[int] = set()
     for _ in range(MAX_LOOKS):
         table = read_table()
-        lost = strays(table, me, known)
+        lost = strays(table, adopters, known)
         family = (descendants(table, {*roots, *lost}) | lost) - set(roots)
         fresh = {pid for pid in family - stopped if not table[pid].zombie}
         if not fresh:

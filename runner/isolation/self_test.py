@@ -16,6 +16,7 @@ from typing import Any
 from runner.isolation.confinement import Confinement
 from runner.isolation.errors import SpawnFailed
 from runner.isolation.grounds import Grounds
+from runner.isolation.launching import Launcher
 from runner.isolation.limits import Limits, rlimits
 from runner.isolation.own_python import run_module
 from runner.isolation.process_table import PAUSE_S, kill_families, own_children, read_row
@@ -70,6 +71,7 @@ def attack_confinement(
     confinement: Confinement,
     grounds: Grounds,
     environment: Environment,
+    launcher: Launcher,
     *,
     limits: Limits,
     network: bool,
@@ -89,6 +91,7 @@ def attack_confinement(
         try:
             started = start_wrapped(
                 confinement,
+                launcher,
                 command,
                 grounds.workspace,
                 environment({}),
@@ -97,7 +100,7 @@ def attack_confinement(
             )
         except SpawnFailed as error:
             return verdict({}, error.message)
-        output, complaint, survivor = _collect(started, spared)
+        output, complaint, survivor = _collect(started, spared, launcher)
         arrived = targets is not None and targets.arrived()
     try:
         told: dict[str, Any] = json.loads(output)
@@ -126,7 +129,7 @@ def _orders(grounds: Grounds, limits: Limits, search: Sequence[str], targets: "_
     }
 
 
-def _collect(started: Started, spared: set[int]) -> tuple[bytes, bytes, bool]:
+def _collect(started: Started, spared: set[int], launcher: Launcher) -> tuple[bytes, bytes, bool]:
     """Read the one line of output, end everything, and see whether anybody still holds the pipe open."""
     try:
         output = _read_line(started.stdout, time.monotonic() + ATTACK_S)
@@ -134,7 +137,7 @@ def _collect(started: Started, spared: set[int]) -> tuple[bytes, bytes, bool]:
         ended = False
         while not ended and time.monotonic() < until:
             running = {started.process.pid} if started.process.poll() is None else set[int]()
-            ended = kill_families(running, spared | running) and not running
+            ended = kill_families(running, spared | running, launcher.pids) and not running
             if not ended:
                 time.sleep(PAUSE_S)
         survivor = not _at_end(started.stdout)

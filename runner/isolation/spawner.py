@@ -9,17 +9,16 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from runner.isolation.confinement import Confinement, Wrapped
 from runner.isolation.disk_watch import LOOK_S, DiskWatch
 from runner.isolation.environment import loader_variables
 from runner.isolation.errors import SpawnFailed
+from runner.isolation.launching import Launcher
 from runner.isolation.process_table import PAUSE_S, kill_families, own_children
-from runner.isolation.tool_process import ConfinedProcess
+from runner.isolation.tool_process import ConfinedProcess, Leader
 
 END_S = 5.0
 """For everything that a command started to be gone. Killing takes milliseconds; this bounds the wait for the kernel."""
@@ -31,7 +30,7 @@ Environment = Callable[[Mapping[str, str]], dict[str, str]]
 class Started:
     """A wrapped command that runs, and our ends of its pipes."""
 
-    process: subprocess.Popen[bytes]
+    process: Leader
     stdin: int | None
     stdout: int
     stderr: int | None
@@ -39,6 +38,7 @@ class Started:
 
 def start_wrapped(
     confinement: Confinement,
+    launcher: Launcher,
     command: Sequence[str],
     cwd: str,
     environment: Mapping[str, str],
@@ -51,14 +51,58 @@ def start_wrapped(
     if not Path(cwd).is_dir():
         raise SpawnFailed(f"the folder {cwd} is not there: use another working directory")
     wrapped = confinement.wrap(resolved, cwd)
+    pipes = Pipes(merge_stderr=merge_stderr, interactive=interactive)
     try:
-        return _start(confinement, wrapped, environment, merge_stderr=merge_stderr, interactive=interactive)
+        process = _start(launcher, wrapped, environment, pipes.theirs)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        pipes.close_ours()
+        if isinstance(error, SpawnFailed):
+            raise
         detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SpawnFailed(f"{command[0]} could not be started ({detail})") from error
     finally:
-        for descriptor in wrapped.descriptors:
+        for descriptor in {*wrapped.descriptors, *pipes.theirs}:
             os.close(descriptor)
+    return Started(process, pipes.stdin, pipes.stdout, pipes.stderr)
+
+
+def _start(
+    launcher: Launcher, wrapped: Wrapped, environment: Mapping[str, str], streams: tuple[int, int, int]
+) -> Leader:
+    if wrapped.steps is not None:
+        return launcher.start(wrapped.steps, environment, wrapped.argv, (*streams, *wrapped.descriptors), wrapped.group)
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(  # noqa: S603 - starting what the model asks for is what this is for
+        wrapped.argv,
+        cwd=wrapped.cwd,
+        env=dict(environment),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+class Pipes:
+    """Standard streams of a command: `theirs`, and our ends."""
+
+    def __init__(self, *, merge_stderr: bool, interactive: bool) -> None:
+        self.stdin: int | None = None
+        self.stderr: int | None = None
+        if interactive:
+            stdin, self.stdin = os.pipe()
+        else:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+        self.stdout, stdout = os.pipe()
+        stderr = stdout
+        if not merge_stderr:
+            self.stderr, stderr = os.pipe()
+        self.theirs = (stdin, stdout, stderr)
+
+    def close_ours(self) -> None:
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 def resolve_program(command: Sequence[str], path: str) -> list[str]:
@@ -73,47 +117,6 @@ def resolve_program(command: Sequence[str], path: str) -> list[str]:
     return [found, *command[1:]]
 
 
-def _start(
-    confinement: Confinement, wrapped: Wrapped, environment: Mapping[str, str], *, merge_stderr: bool, interactive: bool
-) -> Started:
-    piped = interactive or wrapped.gated
-    process = subprocess.Popen(  # noqa: S603 - starting what the model asks for is what this is for
-        wrapped.argv,
-        cwd=wrapped.cwd,
-        env=dict(environment),
-        stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
-        pass_fds=wrapped.descriptors,
-        start_new_session=True,
-        bufsize=0,
-    )
-    assert process.stdout is not None, "a pipe was asked for"
-    try:
-        if wrapped.gated:
-            confinement.admit(process.pid)
-            assert process.stdin is not None, "a pipe was asked for"
-            with suppress(BrokenPipeError):  # it has failed already, and will say so on its standard error
-                process.stdin.write(b"\n")
-    except BaseException:
-        process.kill()
-        process.communicate()
-        raise
-    if piped and not interactive:
-        assert process.stdin is not None, "a pipe was asked for"
-        process.stdin.close()
-    stdin = None if process.stdin is None or not interactive else _take(process.stdin)
-    stderr = None if process.stderr is None else _take(process.stderr)
-    return Started(process, stdin, _take(process.stdout), stderr)
-
-
-def _take(file: IO[bytes]) -> int:
-    """The descriptor of a pipe, as our own."""
-    descriptor = os.dup(file.fileno())
-    file.close()
-    return descriptor
-
-
 class ConfinedSpawner:
     """See `port.Spawner`."""
 
@@ -121,12 +124,14 @@ class ConfinedSpawner:
         self,
         confinement: Confinement,
         environment: Environment,
+        launcher: Launcher,
         *,
         disk: DiskWatch | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._confinement = confinement
         self._environment = environment
+        self._launcher = launcher
         self._disk = disk
         self._watching: asyncio.Task[None] | None = None
         self._on_close = on_close
@@ -153,6 +158,7 @@ class ConfinedSpawner:
             )
         started = start_wrapped(
             self._confinement,
+            self._launcher,
             command,
             os.path.realpath(cwd),  # noqa: ASYNC240 - one look at a local path
             self._environment(env),
@@ -184,7 +190,7 @@ class ConfinedSpawner:
         until = loop.time() + END_S
         while loop.time() < until:
             roots = {process.pid for process in processes if process.running}
-            alone = kill_families(roots, self._leaders | self._spared)
+            alone = kill_families(roots, self._leaders | self._spared, self._launcher.pids)
             if alone and not roots:
                 break
             await asyncio.sleep(PAUSE_S)
@@ -203,4 +209,5 @@ class ConfinedSpawner:
     def discard(self) -> None:
         """Let go of what was made for all commands together; none runs."""
         self._closed = True
+        self._launcher.close()
         self._on_close()

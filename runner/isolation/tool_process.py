@@ -3,10 +3,10 @@
 import asyncio
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Protocol
 
 from runner.isolation.port import ExitStatus
 
@@ -31,12 +31,25 @@ def exit_status(returncode: int, *, signals_as_codes: bool) -> ExitStatus:
     return ExitStatus(returncode, None)
 
 
+class Leader(Protocol):
+    """What a `Popen` and a `Launched` have in common."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int:
+        """Blocks; negative: a signal."""
+        ...
+
+    def poll(self) -> int | None: ...
+
+
 class ConfinedProcess:
     """See `port.ToolProcess`. Made by the spawner, in the thread of the event loop."""
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: Leader,
         *,
         signals_as_codes: bool,
         end: "Callable[[ConfinedProcess], Awaitable[None]]",

@@ -49,6 +49,8 @@ class CommandOutput:
         self._kept.write(bytes(self._window))
 
     def close(self) -> None:
+        if self._kept is None and keep_tail(plain_text(bytes(self._window))).by is not None:
+            self._keep()  # bytes that are no text have become longer as text
         if self._kept is not None:
             self._kept.close(bytes(self._window[-WINDOW_BYTES:]))
 

@@ -18,7 +18,6 @@ _ESCAPES = re.compile(
     """,
     re.VERBOSE,
 )
-_OVERWRITTEN = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
 _BACKSPACES = re.compile(r"[^\n\x08]\x08")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
@@ -30,7 +29,7 @@ def plain_text(output: bytes) -> str:
         return text
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
-        text = _OVERWRITTEN.sub("", text).replace("\r", "")
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     if "\x08" in text:
         text = _BACKSPACES.sub("", text)
     return _CONTROLS.sub("\ufffd", text)

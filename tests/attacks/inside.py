@@ -122,6 +122,20 @@ def is_runner(orders: Orders) -> bool:
     return False
 
 
+def launchers(orders: Orders) -> list[Orders]:
+    """What starts tools in the runner's place: the launcher, and another tool's watcher."""
+    return [{**orders, "runner": pid, "runner_started": started} for pid, started in orders["launchers"]]
+
+
+def take_over_launcher(orders: Orders) -> str | None:
+    attacks = (read_runner_memory, read_runner_descriptors, trace_runner, limit_runner)
+    return first(lambda each=each, attack=attack: attack(each) for each in launchers(orders) for attack in attacks)
+
+
+def signal_launcher(orders: Orders) -> str | None:
+    return first(lambda each=each: signal_runner(each) for each in launchers(orders))
+
+
 def other_tools(orders: Orders) -> list[str]:
     found: list[str] = []
     for pid in pids():

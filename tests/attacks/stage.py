@@ -27,6 +27,8 @@ INSIDE = [
     "trace_runner",
     "signal_runner",
     "limit_runner",
+    "take_over_launcher",
+    "signal_launcher",
     "see_runner",
     "answer_for_another_tool",
     "signal_another_tool",
@@ -169,6 +171,7 @@ class Attacks:
                 "cpu_s": CPU_S,
             }
             other = await self.start(["sleep", CANARY])
+            orders["launchers"] = launchers(other.pid)
             for name in INSIDE:
                 self.results[name] = await self.inside(name, orders)
             await other.end()
@@ -219,6 +222,17 @@ class Attacks:
             took = time.monotonic() - began
             left = sleepers(number)
             self.results[name] = f"{left} processes" if left else f"{took:.1f} s to end" if took > 4.0 else None
+
+
+def launchers(watcher: int) -> list[tuple[int, int]]:
+    """Pid and start time of a command's watcher and of its parent; where the runner starts commands itself, none."""
+    from runner.isolation.process_table import read_row
+
+    row = read_row(watcher)
+    assert row is not None
+    parent = read_row(row.parent)
+    assert parent is not None
+    return [] if parent.pid == os.getpid() else [(each.pid, each.started) for each in (row, parent)]
 
 
 def sleepers(number: str) -> int:

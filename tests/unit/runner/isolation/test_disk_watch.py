@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.isolation.disk_watch import DiskWatch, reserve, runs_out
+from runner.isolation.launching import Launcher
 from runner.isolation.level_none import Unconfined
 from runner.isolation.spawner import ConfinedSpawner
 
@@ -45,7 +46,10 @@ def test_a_command_that_fills_the_disk_is_ended(tmp_path: Path) -> None:
 
     async def story() -> str | None:
         spawner = ConfinedSpawner(
-            Unconfined(), lambda extra: {**os.environ, **extra}, disk=DiskWatch(["/w"], disk.free)
+            Unconfined(),
+            lambda extra: {**os.environ, **extra},
+            Launcher(str(tmp_path)),
+            disk=DiskWatch(["/w"], disk.free),
         )
         process = await spawner.start(["sleep", "50"], cwd=tmp_path, env={})
         status = await asyncio.wait_for(process.wait(), 20)

@@ -117,7 +117,7 @@ def test_descendants_are_found_at_any_depth_and_loops_end() -> None:
 
 def test_a_child_of_another_session_that_was_not_started_here_is_a_stray() -> None:
     seen = table(row(10, 1, 10), row(11, 10, 11), row(12, 10, 10), row(13, 10, 13))
-    assert strays(seen, 10, known={13}) == {11}
+    assert strays(seen, {10}, known={13}) == {11}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from runner.tools.terminal_text import plain_text
         (b"lone \x1b", "lone "),
         (b"\xc2\x9b31mred", "red"),
         (b"10%\r50%\r100%\n", "100%\n"),
+        (b"one\r\rtwo\r\nend\r", "two\nend"),
         (b"windows\r\nlines\r\n", "windows\nlines\n"),
         (b"bo\x08old", "bold"),
         (b"a\x00b\x07c", "a\ufffdb\ufffdc"),
@@ -38,6 +39,15 @@ def test_no_control_character_but_tab_and_line_end_is_left(output: bytes) -> Non
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=100))
 def test_printable_text_stays_as_it_is(text: str) -> None:
     assert plain_text(text.encode()) == text
+
+
+@pytest.mark.parametrize(
+    "output",
+    [b"a" * 400_000 + b"\r", b"\x1b[" + b"0" * 400_000, b"\x1b]" * 200_000, b"a\r" * 200_000, b"\x1b[ " * 100_000],
+)
+@pytest.mark.timeout(10)
+def test_no_output_takes_long_to_be_read(output: bytes) -> None:
+    assert len(plain_text(output)) <= len(output)
 
 
 def test_a_string_that_never_ends_takes_no_more_than_its_line_with_it() -> None:
