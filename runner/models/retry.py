@@ -6,14 +6,11 @@ Two layers. `repeat_request` repeats an HTTP request before an answer has begun,
 state, stays in the log, and the run goes on by `continue_()`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from runner.models.failure import Failure
-
-T = TypeVar("T")
-
 
 # --- one request ----------------------------------------------------------------------------------------
 
@@ -126,12 +123,3 @@ def backoff_s(attempt: int, policy: RetryPolicy, jitter: float) -> float:
     if policy.max_delay_s:
         pause = min(pause, policy.max_delay_s)
     return pause * (1 - 0.25 * jitter)
-
-
-def models_to_try(first: T, fallbacks: Sequence[T]) -> list[T]:
-    """The order of trying: the model itself, then each fallback once."""
-    order: list[T] = []
-    for model in (first, *fallbacks):
-        if model not in order:
-            order.append(model)
-    return order

@@ -17,7 +17,6 @@ from runner.models.retry import (
     Verdict,
     backoff_s,
     decide_turn,
-    models_to_try,
     repeat_request,
 )
 from tests.fakes.model_server import ModelServer
@@ -90,10 +89,6 @@ def test_no_pause_reaches_beyond_the_deadline(
     if isinstance(verdict, RetryAfter):
         assert transient
         assert deadline is None or elapsed + verdict.delay_s < deadline
-
-
-def test_each_model_is_tried_once_in_order() -> None:
-    assert models_to_try("a", ["b", "a", "c", "b"]) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
