@@ -113,6 +113,8 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
     agent.subscribe(persist(parts, session, run))
     if parts.events is not None:
         agent.subscribe(announce(parts))
+    if parts.control is not None:
+        parts.control.attach(agent)
     retrying = RetryingAgent(
         agent,
         models,

@@ -34,6 +34,7 @@ def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> l
     problems += _model_problems(launch, secrets, secrets_folder)
     problems += _store_problems(launch)
     problems += _restore_problems(launch)
+    problems += _control_problems(launch)
     problems += overlap_problems(launch.path(spec.workspace), protected_places(launch, secrets_folder))
     return problems
 
@@ -140,6 +141,31 @@ def _restore_problems(launch: Launch) -> list[str]:
     return []
 
 
+MAX_SOCKET_PATH_BYTES = 107
+"""What fits into a `sockaddr_un` (Linux: 108, the closing NUL included)."""
+
+
+def _control_problems(launch: Launch) -> list[str]:
+    control = launch.spec.control
+    if control is None:
+        return []
+    if control == "stdin":
+        takes_spec = 'control: "stdin" is where the spec comes from: give the spec as a file, or name a socket'
+        return [takes_spec] if launch.from_stdin else []
+    path = launch.path(control)
+    size = len(bytes(path))
+    if size > MAX_SOCKET_PATH_BYTES:
+        return [f"control: {path} has {size} bytes; a socket's path has at most {MAX_SOCKET_PATH_BYTES}: shorten it"]
+    try:
+        if not path.parent.is_dir():
+            return [f"control: the folder {path.parent} does not exist: make it, or name another"]
+        if path.is_symlink() or (path.exists() and not path.is_socket()):
+            return [f"control: {path} is there and no socket: name another path"]
+    except OSError as error:
+        return [f"control: {path} cannot be looked at ({error.strerror}): name another path"]
+    return []
+
+
 def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Path]]:
     """What no tool may reach: (what it is, where)."""
     from checkpoint.errors import StoreError
@@ -151,6 +177,8 @@ def protected_places(launch: Launch, secrets_folder: Path) -> list[tuple[str, Pa
     places += [("program", Path(str(package.__file__)).parent) for package in (checkpoint, runner, settlement)]
     if launch.spec_file is not None:
         places.append(("launch spec", launch.spec_file))
+    if launch.spec.control not in (None, "stdin"):
+        places.append(("control socket", launch.path(str(launch.spec.control))))
     models = (launch.spec.agent.model, *launch.spec.agent.fallback_models)
     places += [("script", launch.path(model.script)) for model in models if model.script is not None]
     try:

@@ -22,7 +22,14 @@ from runner.usage import UsageTotals
 from runner.version import VERSION
 from runner.work import Work, ms_since
 from settlement.callback import CheckpointRef, Timings, Usage, build_terminal, to_body, webhook_id
-from settlement.decision import CheckpointFacts, Commit, KeepPrevious, input_consumed, resolve_checkpoint_decision
+from settlement.decision import (
+    CheckpointFacts,
+    Commit,
+    KeepPrevious,
+    input_consumed,
+    resolve_checkpoint_decision,
+    undelivered,
+)
 from settlement.settle import Failure, Settlement, settle
 from settlement.wire import time_text
 
@@ -46,7 +53,7 @@ async def settle_and_commit(parts: Parts, work: Work) -> Head:
         settlement=settlement,
         checkpoint=checkpoint,
         input_consumed=input_consumed(work.outcome, decision),
-        undelivered=work.outcome.undelivered,
+        undelivered=undelivered(work.outcome, decision),
         warnings=(*(session.warnings if session is not None else ()), *parts.warnings),
         usage=Usage(**asdict(usage)),
         timings=Timings(

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from checkpoint.head import Head
-from runner.logs import Logger
+from runner.logs import Logger, is_worth_a_line
 from runner.signals import StopLatch, StopReason
 from runner.standing import Standing
 from settlement.signing import CallbackSecrets
@@ -38,13 +38,6 @@ def next_beat(due: float, now: float, period_s: float) -> float:
     """When the beat after the one that was due at `due` is due: in the same rhythm, without those that were missed."""
     missed = max(0.0, now - due) // period_s
     return due + period_s * (missed + 1)
-
-
-def is_worth_a_line(failures: int) -> bool:
-    """Of failures in a row the 1st, 10th, 100th, … is said."""
-    while failures >= 10 and failures % 10 == 0:
-        failures //= 10
-    return failures == 1
 
 
 class Heartbeat:
@@ -74,6 +67,9 @@ class Heartbeat:
         self._failures = 0
         self._beating: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._thread: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """There is nothing that could be found wrong."""
 
     def open(self, head: Head) -> None:
         self._thread = threading.Thread(target=self._work, args=(head,), daemon=True, name="heartbeat")

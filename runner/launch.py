@@ -27,6 +27,8 @@ class Launch(Struct, frozen=True):
     base: Path
     """Relative paths of the spec are relative to this folder."""
     spec_file: Path | None = None
+    from_stdin: bool = False
+    """The spec came over standard input."""
 
     def path(self, value: str) -> Path:
         return (self.base / value).absolute()
@@ -36,7 +38,7 @@ def load_launch(argument: str | None, environ: Mapping[str, str], stdin: Any = N
     """Read and validate the spec. `argument` is a path, `-` (stdin) or None (the environment)."""
     text, origin, spec_file = _read(argument, environ, stdin)
     base = spec_file.absolute().parent if spec_file is not None else Path.cwd()
-    return Launch(parse_spec(text, origin), base, spec_file)
+    return Launch(parse_spec(text, origin), base, spec_file, from_stdin=argument == "-")
 
 
 def _read(argument: str | None, environ: Mapping[str, str], stdin: Any) -> tuple[bytes, str, Path | None]:
@@ -172,6 +174,4 @@ def not_available(spec: Spec) -> list[str]:
 
     if spec.checkpoint.every != "end":
         refuse("checkpoint.every", 'use "end"')
-    if spec.control is not None:
-        refuse("control", "leave it null; send SIGTERM to cancel")
     return found

@@ -48,6 +48,13 @@ class LogOutput:
             return False
 
 
+def is_worth_a_line(count: int) -> bool:
+    """Of what happens again and again the 1st, 10th, 100th, … time is said."""
+    while count >= 10 and count % 10 == 0:
+        count //= 10
+    return count == 1
+
+
 def configure_logs(secrets: Secrets, **context: str | int) -> Logger:
     """Set structlog up for this process and return a logger bound to `context`."""
 

@@ -30,6 +30,7 @@ from runner.tool_space import ESTABLISH_S, ToolSpace
 from runner.tools.mcp_settings import McpSettings
 
 if TYPE_CHECKING:
+    from runner.control import Control
     from settlement.delivery import Delivery
 
 T = TypeVar("T")
@@ -52,12 +53,16 @@ class Courier(Protocol):
 class Channel(Protocol):
     """A line to the outside that is open from the claim to the end of the callback, on a thread of its own."""
 
+    def prepare(self) -> None:
+        """Before the claim. Raises Refused for what would keep it from being opened."""
+        ...
+
     def open(self, head: Head) -> None:
         """The pipeline is ours. Never raises for what the outside does."""
         ...
 
     def close(self) -> None:
-        """Nothing is said or taken any more. Waits for nobody."""
+        """Nothing is said or taken any more. Waits for nobody; also where it was never opened, and again."""
         ...
 
 
@@ -99,6 +104,8 @@ class Parts(Struct):
     """Where the process stands, for readers beside it."""
     warnings: list[str] = field(default_factory=list[str])
     channels: Sequence[Channel] = ()
+    control: "Control | None" = None
+    """What the control channel's commands do, where the launch asks for one."""
 
     def time_left(self) -> float:
         """Seconds that the agent still has."""

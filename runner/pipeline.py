@@ -23,6 +23,16 @@ from settlement.wire import time_text
 
 async def run_pipeline(parts: Parts) -> Ending:
     """Run the pipeline once. Raises RunnerError for every end without a terminal record of ours."""
+    try:
+        for channel in parts.channels:
+            channel.prepare()
+        return await _claimed_and_settled(parts)
+    finally:
+        for channel in parts.channels:
+            channel.close()
+
+
+async def _claimed_and_settled(parts: Parts) -> Ending:
     claim = await claim_pipeline(parts)
     match claim:
         case Claimed(head, over):
@@ -48,15 +58,11 @@ async def run_pipeline(parts: Parts) -> Ending:
             )
     for channel in parts.channels:
         channel.open(head)
-    try:
-        work = await do_the_work(parts, head)
-        from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
+    work = await do_the_work(parts, head)
+    from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
 
-        terminal = await settle_and_commit(parts, work)
-        return await deliver_record(parts, terminal)
-    finally:
-        for channel in parts.channels:
-            channel.close()
+    terminal = await settle_and_commit(parts, work)
+    return await deliver_record(parts, terminal)
 
 
 # --- claim -----------------------------------------------------------------------------------------------------

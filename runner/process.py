@@ -57,7 +57,7 @@ def run_process(argument: str | None, options: RunOptions, stop: StopLatch) -> i
     last_resort = LastResort(lines, stop)
     context: JsonObject = {}
     try:
-        ending = _run(argument, options, lines if options.events else None, stop, last_resort, context)
+        ending = _run(argument, options, lines, stop, last_resort, context)
     except RunnerError as error:
         ending = Ending.of(error)
     except BaseException as error:  # noqa: BLE001 - the last line must be written, whatever the defect
@@ -163,7 +163,7 @@ def _refuse_recording(launch: Launch, folder: Path) -> None:
 def _run(
     argument: str | None,
     options: RunOptions,
-    events: JsonLines | None,
+    lines: JsonLines,
     stop: StopLatch,
     last_resort: LastResort,
     context: JsonObject,
@@ -206,14 +206,18 @@ def _run(
             folder,
             stop=stop,
             log=log,
-            events=events,
+            lines=lines,
+            events=options.events,
             fsync_turns=options.fsync == "turn",
             record=options.record,
             secrets_folder=options.secrets_folder,
             began=began,
         )
         last_resort.start(
-            lambda: ending_so_far(parts), grace_s=spec.limits.grace_s, ends=parts.ends, clean_up=parts.space.remove
+            lambda: ending_so_far(parts),
+            grace_s=spec.limits.grace_s,
+            ends=parts.ends,
+            clean_up=lambda: _leave_nothing(parts),
         )
         try:
             ending = run_in_loop(_pipeline(parts))
@@ -233,6 +237,12 @@ def _run(
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leave_nothing(parts: "Parts") -> None:
+    for channel in parts.channels:
+        channel.close()
+    parts.space.remove()
 
 
 async def _pipeline(parts: "Parts") -> Ending:

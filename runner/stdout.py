@@ -24,20 +24,34 @@ def take_standard_output() -> int:
 
 
 class JsonLines:
-    """Writes JSON objects, one a line, to a file descriptor, in order. A closed pipe is noticed and ignored."""
+    """Writes JSON objects, one a line, to a file descriptor, in order; of any thread. A closed pipe is noticed and
+    ignored.
+    """
 
     def __init__(self, descriptor: int = 1) -> None:
         self._descriptor = descriptor
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
 
     def write(self, value: JsonObject) -> None:
         self._lines.put(_json_text(value) + b"\n")
         if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None:
+                return
             thread = threading.Thread(target=self._work, daemon=True, name="stdout")
             with suppress(RuntimeError):  # the host has no thread left: `close` writes by itself
                 thread.start()
                 self._thread = thread
+
+    @property
+    def unread(self) -> int:
+        """Lines that the reader has not taken yet, about."""
+        return self._lines.qsize()
 
     def close(self, timeout_s: float = FLUSH_S) -> bool:
         """Flush; False if the reader did not take everything within `timeout_s`."""

@@ -35,6 +35,7 @@ from settlement.signing import CallbackSecrets
 from settlement.wire import time_text
 
 if TYPE_CHECKING:
+    from runner.control import Control
     from settlement.delivery import Delivery, Try
 
 
@@ -107,7 +108,8 @@ def build_parts(
     *,
     stop: StopLatch,
     log: Logger,
-    events: JsonLines | None,
+    lines: JsonLines,
+    events: bool,
     fsync_turns: bool,
     record: Path | None,
     secrets_folder: Path,
@@ -128,6 +130,7 @@ def build_parts(
     )
     threading.Thread(target=models.preload, daemon=True, name="preload").start()
     timebox, standing = Timebox(stop, spec.limits.grace_s), Standing()
+    control, controls = _control(launch, stop, log, lines)
     return Parts(
         spec=spec,
         log=log,
@@ -151,10 +154,11 @@ def build_parts(
         question_sender=_question_sender(launch, secrets, timebox, began + spec.limits.deadline_s, log),
         courier=HttpCourier(_callback_secrets(secrets), log, spec.traceparent),
         started_at=time_text(datetime.now(UTC)),
-        events=events,
+        events=lines if events else None,
         fsync_turns=fsync_turns,
         standing=standing,
-        channels=_heartbeats(launch, secrets, standing, stop, log),
+        channels=(*_heartbeats(launch, secrets, standing, stop, log), *controls),
+        control=control,
     )
 
 
@@ -183,6 +187,25 @@ def _heartbeats(
             traceparent=launch.spec.traceparent,
         ),
     )
+
+
+def _control(
+    launch: Launch, stop: StopLatch, log: Logger, lines: JsonLines
+) -> "tuple[Control | None, tuple[Channel, ...]]":
+    """What commands do, and the channel that they come by; neither where the launch asks for none."""
+    where = launch.spec.control
+    if where is None:
+        return None, ()
+    from runner.control import Control
+
+    control = Control(launch.spec.pipeline_id, stop, log)
+    if where == "stdin":
+        from runner.control_stdin import StdinControl
+
+        return control, (StdinControl(control, lines, log),)
+    from runner.control_socket import SocketControl
+
+    return control, (SocketControl(launch.path(where), control, log),)
 
 
 def _question_sender(

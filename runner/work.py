@@ -59,6 +59,9 @@ async def do_the_work(parts: Parts, head: Head) -> Work:
             await gate.drain(parts.timebox.remaining("agent", DRAIN_S))
             questions = gate.sent
         work.outcome = replace(work.outcome, defect=type(error).__name__, questions=questions)
+    if parts.control is not None:
+        ended = parts.control.end()
+        work.outcome = replace(work.outcome, undelivered=ended.undelivered, steered=ended.logged)
     await _freeze(parts, work)
     return work
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from settlement.outcome import Outcome
+from settlement.outcome import Outcome, Undelivered
 from settlement.reasons import FailureReason
 from settlement.settle import AskUser, Failure, Settlement, Success
 
@@ -73,6 +73,17 @@ def _of_failure(reason: FailureReason, facts: CheckpointFacts) -> CheckpointDeci
             return Commit() if facts.appended else KeepPrevious()
         case _:
             assert_never(reason)
+
+
+def undelivered(outcome: Outcome, decision: CheckpointDecision) -> tuple[Undelivered, ...]:
+    """The messages that the restore point may not hold with which the server ends up: what the log took counts as
+    long as it is the log that is committed.
+    """
+    match decision:
+        case Commit(source="frozen"):
+            return outcome.undelivered
+        case Commit() | KeepPrevious():
+            return (*outcome.steered, *outcome.undelivered)
 
 
 def input_consumed(outcome: Outcome, decision: CheckpointDecision) -> bool:

@@ -131,6 +131,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     input_taken: bool = False
     """The whole input of this pipeline is in the session log."""
     undelivered: tuple[Undelivered, ...] = ()
+    steered: tuple[Undelivered, ...] = ()
+    """Messages of the control channel that the session log took."""
 
 
 def run_failed(outcome: Outcome) -> bool:

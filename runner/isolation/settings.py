@@ -13,7 +13,8 @@ class IsolationSettings:
     workspace: Path
     """Is there already."""
     hidden: tuple[tuple[str, Path], ...]
-    """What no tool may reach: (`secrets directory` | `session log` | `store` | `launch spec` | `script`, path)."""
+    """What no tool may reach: (what it is, path); `secrets directory`, `session log`, `store`, `launch spec`, `script`
+    or `control socket`."""
     secrets: Mapping[str, str]
     """Values by name; the attack looks for them."""
     required: Level = "none"

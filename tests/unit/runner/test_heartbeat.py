@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from structlog.testing import CapturingLogger
 
 from checkpoint.head import Claimant, WriteClaim, decide_claim
-from runner.heartbeat import Heartbeat, is_worth_a_line, next_beat
+from runner.heartbeat import Heartbeat, next_beat
+from runner.logs import is_worth_a_line
 from runner.signals import StopLatch
 from runner.standing import Standing, StandingUsage
 from settlement.signing import CallbackSecrets

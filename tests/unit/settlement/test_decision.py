@@ -8,8 +8,9 @@ from settlement.decision import (
     KeepPrevious,
     input_consumed,
     resolve_checkpoint_decision,
+    undelivered,
 )
-from settlement.outcome import BeforeRunReason, Interruption, LimitReason, ModelFailureReason, Outcome
+from settlement.outcome import BeforeRunReason, Interruption, LimitReason, ModelFailureReason, Outcome, Undelivered
 from settlement.reasons import FAILURE_RULES, FailureReason
 from settlement.settle import AskUser, Failure, Success
 
@@ -73,3 +74,11 @@ def test_the_input_is_consumed_only_if_it_is_in_a_committed_checkpoint() -> None
     assert input_consumed(taken, Commit())
     assert not input_consumed(not_taken, Commit())
     assert not input_consumed(taken, KeepPrevious())
+
+
+def test_a_message_that_the_log_took_is_undelivered_unless_that_log_is_committed() -> None:
+    taken, waiting = Undelivered("steering", "taken"), Undelivered("follow_up", "waiting")
+    outcome = Outcome(steered=(taken,), undelivered=(waiting,))
+    assert undelivered(outcome, Commit()) == (waiting,)
+    assert undelivered(outcome, Commit("progress")) == (taken, waiting)
+    assert undelivered(outcome, KeepPrevious()) == (taken, waiting)
