@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from runner.errors import Refused, RunnerError, UsageError
 from runner.exits import Exit
+from runner.replay.arguments import add_replay_options
 from runner.signals import StopLatch
 from runner.version import VERSION
 
@@ -73,6 +74,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
+
+    replay = commands.add_parser(
+        "replay", help="run a recorded pipeline again, without network or side effects, and compare"
+    )
+    add_replay_options(replay)
+    _secrets_argument(replay)
 
     doctor = commands.add_parser("doctor", help="show which isolation holds on this machine, and why")
     doctor.add_argument(
@@ -207,6 +214,10 @@ def _other_command(options: argparse.Namespace) -> int:
             from runner.process import examine_isolation
 
             return examine_isolation(options.spec, options.secrets_dir)
+        case "replay":
+            from runner.replay.command import replay_command
+
+            return replay_command(options, os.environ)
         case "demo":
             from runner.demo import run_demo
 

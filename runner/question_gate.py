@@ -140,13 +140,17 @@ class QuestionGate:
     def note(self, call: AskedCall) -> None:
         """Record the question of an asking tool that sent it by itself, under the id which that call's
         question has."""
+        entry_id, identity = self._assistant_entry_id(), self.identity_of(call.tool_call_id)
+        if entry_id is None or identity is None:
+            return
+        self._records[identity] = SentQuestion(identity, call.tool_call_id, call.tool_name, entry_id)
+
+    def identity_of(self, tool_call_id: str) -> str | None:
+        """The id that the question of a call of the log's last answer has; None before there is an answer."""
         from settlement.question import question_id
 
         entry_id = self._assistant_entry_id()
-        if entry_id is None:
-            return
-        identity = question_id(self._asker.pipeline_id, entry_id, call.tool_call_id)
-        self._records[identity] = SentQuestion(identity, call.tool_call_id, call.tool_name, entry_id)
+        return None if entry_id is None else question_id(self._asker.pipeline_id, entry_id, tool_call_id)
 
     async def ask(self, ask: Ask, signal: AbortSignal | None) -> Asked | NotAsked:
         """Send one question. Returns when the server has answered or sending was given up."""

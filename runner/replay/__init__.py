@@ -1,0 +1,1 @@
+"""Runs recorded pipelines again from what their session holds, without network, keys or side effects."""
