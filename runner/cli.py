@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from runner.cli_sessions import add_session_commands, run_session_command
 from runner.errors import Refused, RunnerError, UsageError
 from runner.exits import Exit
 from runner.replay.arguments import add_replay_options
@@ -112,6 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--attempts", type=_count, default=3, help="processes started for one pipeline, at most (default %(default)s)"
     )
     serve.add_argument("--reply-timeout-s", type=_seconds, help="end a task that waits longer for a reply")
+
+    add_session_commands(commands.add_parser, _secrets_argument)
 
     commands.add_parser("version", help="print the version")
     return parser
@@ -224,9 +227,11 @@ def _other_command(options: argparse.Namespace) -> int:
             return run_demo(options.folder)
         case "serve":
             return _serve(options)
-        case _:
+        case "version":
             sys.stdout.write(f"pipeline-runner {VERSION}\n")
             return Exit.ACKNOWLEDGED
+        case _:
+            return run_session_command(options)
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -77,7 +77,7 @@ def open_session_file(stored: Path, address: str, findings: Findings) -> Session
     except SessionDamaged as error:
         if findings.damage:
             return None
-        raise _failure(error, stored, address) from error
+        raise damage_error(error, stored, address) from error
     _sort(index.warnings, address, findings)
     if not findings.strict:
         _add_unsaid(stored, address, findings)
@@ -89,7 +89,7 @@ def _add_unsaid(stored: Path, address: str, findings: Findings) -> None:
     try:
         index_file(stored)
     except SessionDamaged as error:
-        failure = _failure(error, stored, address)
+        failure = damage_error(error, stored, address)
         if all(failure.place != damage.place for damage in findings.damage):
             findings.damage.append(Damage(failure.place, f"{_what(error)}; read as Pi reads it"))
 
@@ -111,7 +111,7 @@ def _sort(warnings: list[str], address: str, findings: Findings) -> None:
             findings.damage.append(Damage(f"{address}, {match[1]}", match[2]))
 
 
-def _failure(error: SessionDamaged, stored: Path, address: str) -> SourceFailed:
+def damage_error(error: SessionDamaged, stored: Path, address: str) -> SourceFailed:
     """The error of a damaged line: where it is, and what came before it."""
     place = address if error.line is None else f"{address}, line {error.line}"
     lines, size = _before(stored, error.line)

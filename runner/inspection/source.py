@@ -7,7 +7,7 @@ with the place and how much was read; with `skip` it reads on and lists the dama
 import re
 import tempfile
 from collections.abc import Generator, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -34,7 +34,7 @@ from checkpoint.store.addresses import FileAddress, parse_address
 from checkpoint.store.port import ObjectStore
 from runner.errors import InfrastructureError, Refused
 from runner.inspection.errors import SourceFailed
-from runner.inspection.meter import Meter, NoMeter
+from runner.inspection.meter import Meter, NoMeter, shown_meter
 from runner.inspection.reading import Damage, Findings, read_plain, read_segments
 from runner.inspection.session_file import SessionFile, open_session_file
 
@@ -138,7 +138,23 @@ def open_source(
             raise SourceFailed("damaged", error.address, _detail(error)) from error
         except CheckpointError as error:
             raise SourceFailed("missing", address, error.message.partition(". ")[0]) from error
+        except OSError as error:
+            raise InfrastructureError(
+                "scratch_failed",
+                f"the local copy of {address} cannot be written to {folder}: {error.strerror or error}",
+            ) from error
         yield opened
+
+
+@contextmanager
+def open_shown(
+    address: str, options: StoreOptions, *, on_damage: OnDamage = "fail", files: bool = True
+) -> Generator[Source]:
+    """As `open_source`; on a terminal it shows how far the reading has come, and nothing of that remains."""
+    with ExitStack() as opened:
+        with shown_meter() as meter:
+            source = opened.enter_context(open_source(address, options, on_damage=on_damage, meter=meter, files=files))
+        yield source
 
 
 class _Opening:
