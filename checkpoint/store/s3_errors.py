@@ -104,6 +104,6 @@ def store_error(error: Exception, operation: str, address: str) -> StoreError:
 def _by_status(status: int) -> _Meaning:
     if status in (401, 403):
         return "denied", _RIGHTS
-    if status in (408, 425, 429) or status >= 500:
+    if status in (408, 409, 425, 429) or status >= 500:
         return "unreachable", "Wait for the store to recover, then relaunch."
     return "misconfigured", "Check `store.uri` and `store.endpoint_url`: this may be no S3 store."

@@ -4,9 +4,9 @@
         ... a runner talks to proxy.url("store") and proxy.url("server") ...
         proxy.calls          # what came, in order
 
-`plan` gets every call and names a fault or None. Requests and answers are passed on byte for byte, so signatures
-stay good; both are read whole first, within a bound. Refuses request bodies without a length. What the proxy itself
-could not do is in `defects`, and raised when the proxy is left.
+`plan` gets every call and names a fault or None; what it waits for, that call waits for, and no other. Requests and
+answers are passed on byte for byte, so signatures stay good; both are read whole first, within a bound. Refuses request
+bodies without a length. What the proxy itself could not do is in `defects`, and raised when the proxy is left.
 """
 
 import socket
@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from types import TracebackType
 from typing import BinaryIO, Literal, Self, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -117,9 +119,11 @@ class FaultProxy:
         kill: Callable[[], None] = lambda: None,
         round_trip_s: float = 0.0,
         without_headers: tuple[str, ...] = (),
+        clock_off_s: float = 0.0,
     ) -> None:
         """`targets`: base addresses by name. `kill` ends the process for the kill faults. `round_trip_s` is added to
-        every call; headers of `without_headers` (lower case) are not passed on.
+        every call; headers of `without_headers` (lower case) are not passed on; the times that the targets tell in
+        their answers' headers are off by `clock_off_s`.
         """
         self.calls: list[Call] = []
         self.connections = 0
@@ -128,6 +132,7 @@ class FaultProxy:
         self.kill = kill
         self.round_trip_s = round_trip_s
         self._without = without_headers
+        self._clock_off_s = clock_off_s
         self._changed = threading.Condition()
         self._ticks = 0
         self._open = _Open()
@@ -217,9 +222,9 @@ class FaultProxy:
         with self._changed:
             self._ticks += 1
             call = Call(len(self.calls) + 1, where, method, path, kept + body, len(kept), self._ticks)
-            call.fault = self.plan(call)
             self.calls.append(call)
             self._changed.notify_all()
+        call.fault = self.plan(call)
         return call
 
     def _stripped(self, head: bytes) -> bytes:
@@ -310,7 +315,8 @@ class FaultProxy:
         """The target's answer, read whole."""
         with self._upstream(call.where) as upstream, upstream.makefile("rb") as stream:
             upstream.sendall(call.raw)
-            return _read_answer(stream, call.method)
+            answer = _read_answer(stream, call.method)
+        return answer if not self._clock_off_s else _Answer(_shifted(answer.head, self._clock_off_s), answer.body)
 
     def _pass_half(self, call: Call) -> None:
         with self._upstream(call.where) as upstream:
@@ -364,6 +370,17 @@ def _read_chunked(stream: BinaryIO) -> bytes:
         body += size_line + chunk
         if chunk == b"\r\n":
             return body
+
+
+def _shifted(head: bytes, seconds: float) -> bytes:
+    """The head with `Date` and `Last-Modified` of a clock that is off."""
+    lines = head.split(b"\r\n")
+    for index, line in enumerate(lines):
+        name, _, value = line.partition(b":")
+        if name.lower() in (b"date", b"last-modified"):
+            moment = parsedate_to_datetime(value.decode().strip()) + timedelta(seconds=seconds)
+            lines[index] = name + b": " + format_datetime(moment, usegmt=True).encode()
+    return b"\r\n".join(lines)
 
 
 def _reset(client: socket.socket) -> bool:

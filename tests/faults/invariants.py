@@ -95,6 +95,21 @@ def check_settled(trial: "Trial", run: Run, *, may_repeat: bool = True) -> list[
     return entries
 
 
+def check_kept(trial: "Trial", run: Run, reason: str) -> None:
+    """It failed before it began: one terminal record, the session where it was, the input still to be given."""
+    assert run.exit == 0, (run.exit, run.stderr)
+    before = trial.world.server.restore_point(trial.session_id)
+    terminal = check_committed_once(trial)
+    assert terminal.settlement.kind == "failure"
+    assert terminal.settlement.reason == reason
+    assert terminal.checkpoint.decision == "keep_previous"
+    assert not terminal.input_consumed
+    assert before is not None
+    assert before.manifest is not None
+    assert before.digest is not None
+    assert restored_bytes(trial.store, before.manifest, before.digest) == trial.base
+
+
 def check_committed_once(trial: "Trial") -> Terminal:
     """Invariants 1 and 2: one terminal record in the store, acknowledged; the same one at the server, once."""
     committed = [one for one in trial.world.server.committed if one.pipeline_id == trial.pipeline_id]
@@ -103,8 +118,7 @@ def check_committed_once(trial: "Trial") -> Terminal:
     assert head is not None
     assert head.fields.state in ("terminal", "acknowledged"), head.fields.state
     assert head.fields.terminal is not None
-    bodies = {one.body for one in trial.world.server.terminals if one.json()["pipeline_id"] == trial.pipeline_id}
-    assert bodies == {head.fields.terminal.body.encode()}, "callbacks of one pipeline with different bodies"
+    assert set(trial.told) == {head.fields.terminal.body.encode()}, "callbacks of one pipeline with different bodies"
     return committed[0]
 
 

@@ -1,4 +1,5 @@
-"""`python -m tests.faults.killed_run K COUNT …`: `python -m runner …`, which kills itself at its K-th counted event.
+"""`python -m tests.faults.killed_run K SIGNAL COUNT …`: `python -m runner …`, which sends itself a signal (a number) at
+its K-th counted event: SIGKILL, or SIGSTOP.
 
 Counted is what the interpreter itself reports (`sys.addaudithook`) when the file store, the session log or the freeze
 is about to change something on the disk or to lock it, before and after a tool's effect, before a connection, and where
@@ -8,7 +9,6 @@ leaves. COUNT is a file that gets one byte per event, so that the test knows how
 
 import inspect
 import os
-import signal
 import sys
 from pathlib import Path
 from types import FrameType
@@ -22,8 +22,8 @@ _COUNTED_IN = ("checkpoint/store/file_store.py", "checkpoint/session/log.py", "c
 _DEPTH = 7
 
 
-def count_and_kill(kill_at: int, counted: int) -> None:
-    """From here on every counted event adds a byte to the descriptor `counted`; the K-th is the process's last."""
+def count_and_signal(at: int, number: int, counted: int) -> None:
+    """From here on every counted event adds a byte to the descriptor `counted`; the K-th brings the signal."""
     seen = 0
     made: set[object] = set()
 
@@ -39,8 +39,8 @@ def count_and_kill(kill_at: int, counted: int) -> None:
             made.add(arguments[0])
         seen += 1
         os.write(counted, b".")
-        if seen == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if seen == at:
+            os.kill(os.getpid(), number)
 
     sys.addaudithook(hook)
 
@@ -62,10 +62,10 @@ def _of_the_product(frame: FrameType | None) -> bool:
 
 
 def main() -> None:
-    kill_at, counted = int(sys.argv[1]), Path(sys.argv[2])
-    del sys.argv[1:3]
+    at, number, counted = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    del sys.argv[1:4]
     file = os.open(counted, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    count_and_kill(kill_at, file)
+    count_and_signal(at, number, file)
     from runner.__main__ import main as run
 
     run()

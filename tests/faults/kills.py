@@ -61,7 +61,8 @@ def _go_on_from(trial: Trial, *, killed: bool) -> bool:
     return killed
 
 
-Point = tuple[str, Callable[[], bool]]
+Point = tuple[str, Callable[[], object]]
+"""A name, and what is tried there; it raises if something does not hold."""
 
 
 def points_at_events(world: World, folder: Path, scenario: Scenario, every: str, events: int) -> Iterator[Point]:

@@ -22,6 +22,7 @@ from tests.faults.kills import (
 from tests.faults.world import SCENARIOS, World
 
 EVERY = ("end",)
+pytestmark = pytest.mark.timeout(300)
 
 
 def part_of(points: Sequence[Point], step: int, start: int = 0) -> Sequence[Point]:

@@ -176,6 +176,12 @@ class Trial:
         """Of the last run."""
         return self.runs[-1].checkpoint
 
+    @property
+    def told(self) -> list[bytes]:
+        """The bodies of the callbacks that came of this pipeline, in order."""
+        terminals = self.world.server.terminals
+        return [one.body for one in terminals if one.json()["pipeline_id"] == self.pipeline_id]
+
     def begin_from(self, asked: "Trial") -> None:
         """Restore what another pipeline left, from a copy."""
         for found in asked.store.list("sessions/"):
@@ -185,6 +191,11 @@ class Trial:
         named = {name: asked.checkpoint[name] for name in ("manifest", "digest")}
         self.changes = {"session": {"id": self.session_id, "restore": named}}
         self.base = restored_bytes(self.store, named["manifest"], named["digest"])
+
+    @property
+    def events(self) -> Path:
+        """Where `killed_run` counts."""
+        return self.folder / "events"
 
     @property
     def journal(self) -> list[str]:
@@ -214,16 +225,25 @@ class Trial:
         )
         return {**spec, **self.changes}
 
-    def start(self, attempt: int, proxy: FaultProxy | None = None, *, kill_at: int | None = None) -> Started:
-        """Start an attempt, as the orchestrator does: the server knows of it. `kill_at`: see `killed_run`."""
+    def start(
+        self,
+        attempt: int,
+        proxy: FaultProxy | None = None,
+        *,
+        kill_at: int | None = None,
+        number: int = signal.SIGKILL,
+    ) -> Started:
+        """Start an attempt, as the orchestrator does: the server knows of it. `kill_at` and `number` (the signal): see
+        `killed_run`.
+        """
         self.world.server.launched(self.pipeline_id, self.session_id, attempt)
         spec = self.spec(attempt, proxy)
         if kill_at is None:
             return self.scene.start(spec)
         path = self.folder / "spec.json"
         path.write_text(json.dumps(spec))
-        module = [sys.executable, "-m", "tests.faults.killed_run", str(kill_at), str(self.folder / "events"), "run"]
-        return self.scene.launch([*module, str(path), "--secrets-dir", str(self.scene.secrets)])
+        module = [sys.executable, "-m", "tests.faults.killed_run", str(kill_at), str(int(number)), str(self.events)]
+        return self.scene.launch([*module, "run", str(path), "--secrets-dir", str(self.scene.secrets)])
 
     def finish(self, started: Started) -> Run:
         """The end of a process, after which everything stored so far is looked at."""

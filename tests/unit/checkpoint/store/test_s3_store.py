@@ -140,6 +140,14 @@ def test_errors_have_a_reason_an_address_and_advice_but_no_secret(answer: Answer
     assert SECRET not in str(failure.value)
 
 
+def test_a_conflict_while_reading_passes_and_says_nothing_about_what_is_stored() -> None:
+    with serving(error_answer(409, "OperationAborted")) as served:
+        store = S3Store(settings(served.endpoint_url))
+        with pytest.raises(StoreError, match="relaunch") as failure:
+            store.get("a/b")
+    assert failure.value.reason == "unreachable"
+
+
 def test_a_store_that_nobody_listens_for_is_unreachable() -> None:
     with serving(DONE) as served:
         endpoint = served.endpoint_url
