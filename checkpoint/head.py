@@ -13,7 +13,17 @@ from msgspec import Meta, Struct
 
 from checkpoint.errors import DamagedRecord
 from checkpoint.jsontypes import JsonObject
-from checkpoint.manifest import Count, Digest, Id, Key, RestorePoint, Segment, parse_record
+from checkpoint.manifest import (
+    Count,
+    Counters,
+    Digest,
+    Id,
+    Key,
+    RestorePoint,
+    Segment,
+    StoredFile,
+    parse_record,
+)
 
 HEAD_LIMIT = 4 * 1024 * 1024
 """More bytes than any real head has; a larger object is not read."""
@@ -22,11 +32,26 @@ HeadState: TypeAlias = Literal["claimed", "terminal", "acknowledged", "rejected"
 Attempt = Annotated[int, Meta(ge=1)]
 
 
+ProgressStop: TypeAlias = Literal["ask_user", "natural", "limit"]
+
+
+class ProgressBase(Struct, frozen=True, kw_only=True):
+    """The session as the pipeline's first attempt restored it: what a takeover cannot read out of the progress."""
+
+    entries: Count = 0
+    bytes: Count = 0
+    leaf_id: str | None = None
+    digest: Digest | None = None
+    """Of the restore point, where the claim does not tell it (a plain session without a digest)."""
+    counters: Counters = Counters()
+
+
 class Progress(Struct, frozen=True, kw_only=True):
     """What of a running session is already stored, and what a takeover has to know.
 
     `chain` tells how `segments` are meant: over the restored manifest's segments and these, they extend it;
-    over these alone, they are the whole session (restored from a plain file, migrated, or new).
+    over these alone, they are the whole session (restored from a plain file, migrated, or new). `entries` counts the
+    whole session. With `stop` the run is over: a takeover settles it without the model.
     """
 
     segments: tuple[Segment, ...]
@@ -35,7 +60,16 @@ class Progress(Struct, frozen=True, kw_only=True):
     chain: Digest
     input_consumed: bool
     usage: JsonObject
-    stop: Literal["ask_user", "natural", "limit"] | None = None
+    stop: ProgressStop | None = None
+    interrupted_by: str | None = None
+    """With `ask_user`: the call whose question was the first to be sent."""
+    limit: str | None = None
+    """With `limit`: which one."""
+    base: ProgressBase | None = None
+    files: tuple[StoredFile, ...] = ()
+    """Further transcripts that are stored already."""
+    warnings: tuple[str, ...] = ()
+    """What the settlement is to tell about the run so far."""
 
 
 class Terminal(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from checkpoint.errors import DamagedRecord, RestoreFailed, StoreError
@@ -77,7 +78,7 @@ def fetch(
         if progress is not None:
             return _fetch_progress(store, ref, progress, log, max_bytes)
         if ref is not None and ref.manifest is not None:
-            manifest = _read_manifest(store, ref.manifest, ref.digest)
+            manifest = read_manifest(store, ref.manifest, ref.digest)
             _fetch_segments(store, manifest.segments, log, max_bytes)
             return Fetched(dest, log.size, ref, Stored(restored=manifest.segments), manifest)
         if ref is not None and ref.jsonl is not None:
@@ -123,22 +124,37 @@ def _new_log(dest: Path, indexer: Indexer) -> Generator[_NewLog]:
 def _fetch_progress(
     store: ObjectStore, ref: RestorePoint | None, progress: Progress, log: _NewLog, max_bytes: int
 ) -> Fetched:
-    """The progress's chain tells whether its segments go behind the manifest's or are the whole session."""
-    manifest = _read_manifest(store, ref.manifest, ref.digest) if ref and ref.manifest else None
+    manifest = read_manifest(store, ref.manifest, ref.digest) if ref and ref.manifest else None
+    stored = stored_progress(progress, manifest)
+    _fetch_segments(store, stored.segments, log, max_bytes)
+    return Fetched(log.path, log.size, parent_of_progress(ref, progress), stored, manifest)
+
+
+def stored_progress(progress: Progress, manifest: Manifest | None) -> Stored:
+    """What the progress and its restore point hold together: the progress's chain tells whether its segments go behind
+    the manifest's or are the whole session. Raises `RestoreFailed` if it is neither.
+    """
     base = manifest.segments if manifest is not None else ()
     if chain_of((*base, *progress.segments)) == progress.chain:
-        stored = Stored(restored=base, own=progress.segments)
-    elif chain_of(progress.segments) == progress.chain:
-        stored = Stored(own=progress.segments)
-    else:
-        raise RestoreFailed(
-            "damaged", "The progress in the head does not belong to its restore point. Start a new pipeline."
-        )
-    _fetch_segments(store, stored.segments, log, max_bytes)
-    return Fetched(log.path, log.size, ref, stored, manifest)
+        return Stored(restored=base, own=progress.segments)
+    if chain_of(progress.segments) == progress.chain:
+        return Stored(own=progress.segments)
+    raise RestoreFailed(
+        "damaged", "The progress in the head does not belong to its restore point. Start a new pipeline."
+    )
 
 
-def _read_manifest(store: ObjectStore, key: str, digest: str | None) -> Manifest:
+def parent_of_progress(ref: RestorePoint | None, progress: Progress) -> RestorePoint | None:
+    """The restore point that the progress goes on from. A plain session that was named without a digest is known by the
+    one that its first restoring has noted.
+    """
+    if ref is None or ref.digest is not None or progress.base is None:
+        return ref
+    return msgspec.structs.replace(ref, digest=progress.base.digest)
+
+
+def read_manifest(store: ObjectStore, key: str, digest: str | None) -> Manifest:
+    """The manifest at `key`, whose bytes must have this digest. Raises `RestoreFailed`, `StoreError`."""
     address = store.address(key)
     found = store.get(key, limit=MANIFEST_LIMIT)
     if found is None:

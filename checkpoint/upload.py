@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct, field
 
-from checkpoint.errors import CheckpointFailed, StoreError
+from checkpoint.errors import CheckpointFailed, DamagedRecord, StoreError
 from checkpoint.freeze import Candidate, Stored
 from checkpoint.keys import manifest_key
 from checkpoint.manifest import (
@@ -30,6 +30,7 @@ from checkpoint.manifest import (
     chain_of,
     digest_of,
     encode_manifest,
+    parse_manifest,
 )
 from checkpoint.segments import (
     SEGMENT_BYTES,
@@ -87,18 +88,21 @@ def upload(
     *,
     merge: bool = True,
     files: Mapping[str, Path] | None = None,
+    stored_files: Sequence[StoredFile] = (),
     pause: Callable[[float], None] = time.sleep,
 ) -> Uploaded:
-    """Store a candidate: its new lines, further transcripts (`files`: name to path), then the manifest.
+    """Store a candidate: its new lines, further transcripts (`files`: name to path; those in `stored_files` are there
+    already), then the manifest.
 
     `merge=False` under a signal: merging can wait, the grace cannot. Raises `StoreError`, or
     `CheckpointFailed` if the log changed since the freeze.
     """
-    transcripts = files or {}
+    there = {file.name for file in stored_files}
+    transcripts = {name: path for name, path in (files or {}).items() if name not in there}
     kept = kept_segments(candidate.stored, merge=merge)
     sender = _Sender(store, pause)
     segments = list(kept)
-    stored_files: list[StoredFile] = []
+    all_files = list(stored_files)
     check = _TailCheck(candidate)
     with candidate.path.open("rb", buffering=0) as log, sender.sending():
         cuts = list(cut_extents(log, total_bytes(kept), candidate.size, SEGMENT_BYTES))
@@ -110,12 +114,12 @@ def upload(
                     sender.send(encoded)
                 case StoreFile(name):
                     encoded = _encode_file(facts.session_id, transcripts[name])
-                    stored_files.append(StoredFile(name=name, **msgspec.structs.asdict(encoded.segment)))
+                    all_files.append(_as_file(name, encoded))
                     sender.send(encoded)
                 case StoreManifest():
                     check.finish()
                     sender.wait()
-                    return _store_manifest(sender, _manifest(candidate, facts, segments, stored_files), facts)
+                    return _store_manifest(sender, _manifest(candidate, facts, segments, all_files), facts)
     raise AssertionError("an upload ends with its manifest")
 
 
@@ -145,6 +149,25 @@ def store_lines(
         sender.wait()
     own = (*kept[len(stored.restored) :], *added)
     return StoredLines(Stored(stored.restored, own), sender.sent_bytes)
+
+
+def store_files(
+    store: ObjectStore,
+    session_id: str,
+    files: Mapping[str, Path],
+    *,
+    pause: Callable[[float], None] = time.sleep,
+) -> tuple[StoredFile, ...]:
+    """Store further transcripts that nothing is appended to any more, by name."""
+    sender = _Sender(store, pause)
+    stored: list[StoredFile] = []
+    with sender.sending():
+        for name, path in files.items():
+            encoded = _encode_file(session_id, path)
+            stored.append(_as_file(name, encoded))
+            sender.send(encoded)
+        sender.wait()
+    return tuple(stored)
 
 
 class _TailCheck:
@@ -208,25 +231,53 @@ class _Sender:
             f"{_CONFLICT_ROUNDS} times. Relaunch with a higher attempt.",
         )
 
-    def create_or_same(self, key: str, body: bytes) -> None:
-        """An object that is ours alone: "already there" is right only with the very same bytes (a lost
-        answer).
-        """
+    def create_or_found(self, key: str, body: bytes) -> bytes:
+        """The bytes that stand at `key` now: these, or others that were there before."""
         self.sent_bytes += len(body)
         if isinstance(self.create(key, body), Written):
-            return
+            return body
         found = self._store.get(key, limit=MANIFEST_LIMIT)
-        if found is None or found.data != body:
-            raise CheckpointFailed(
-                "manifest_taken",
-                f"{self._store.address(key)} holds another manifest. Relaunch with a higher attempt.",
-            )
+        return found.data if found is not None else b""
+
+    def taken(self, key: str) -> CheckpointFailed:
+        return CheckpointFailed(
+            "manifest_taken",
+            f"{self._store.address(key)} holds another manifest. Relaunch with a higher attempt.",
+        )
+
+
+def store_manifest(
+    store: ObjectStore,
+    key: str,
+    manifest: Manifest,
+    *,
+    same: Callable[[Manifest, Manifest], bool],
+    pause: Callable[[float], None] = time.sleep,
+) -> Uploaded:
+    """Store a manifest whose segments are all there. One that is found at `key` counts instead if it is the `same` as
+    the given one (found, given). Raises `StoreError`, `CheckpointFailed`.
+    """
+    sender = _Sender(store, pause)
+    body = encode_manifest(manifest)
+    found = sender.create_or_found(key, body)
+    if found != body:
+        try:
+            manifest = parse_manifest(found, store.address(key))
+        except DamagedRecord as error:
+            raise sender.taken(key) from error
+        if not same(manifest, parse_manifest(body, store.address(key))):
+            raise sender.taken(key)
+    return Uploaded(key, digest_of(found), manifest, sender.sent_bytes)
 
 
 def _store_manifest(sender: _Sender, manifest: Manifest, facts: CheckpointFacts) -> Uploaded:
+    """A manifest under a key that is ours alone: "already there" is right only with the very same bytes (a lost
+    answer).
+    """
     key = manifest_key(facts.session_id, facts.pipeline_id, facts.attempt, facts.claim_id)
     body = encode_manifest(manifest)
-    sender.create_or_same(key, body)
+    if sender.create_or_found(key, body) != body:
+        raise sender.taken(key)
     return Uploaded(key, digest_of(body), manifest, sender.sent_bytes)
 
 
@@ -250,6 +301,10 @@ def _manifest(
         counters=facts.counters,
         files=tuple(files),
     )
+
+
+def _as_file(name: str, encoded: EncodedSegment) -> StoredFile:
+    return StoredFile(name=name, **msgspec.structs.asdict(encoded.segment))
 
 
 def _encode_file(session_id: str, path: Path) -> EncodedSegment:

@@ -5,9 +5,10 @@ Listeners stand in this order: the session log first, so that nothing is counted
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from checkpoint.jsontypes import JsonObject, Message
 from checkpoint.manifest import Counters, PendingQuestion
@@ -17,7 +18,7 @@ from checkpoint.text import clean_json
 from runner.agent.abort import AbortSignal
 from runner.agent.agent import Agent
 from runner.agent.conversion import IncrementalConversion
-from runner.agent.types import AgentEvent, MessageEnd, TurnEnd
+from runner.agent.types import AgentEvent, AgentTool, MessageEnd, TurnEnd
 from runner.cleaning import clean_stream, clean_tool
 from runner.interruption import InterruptionAdapter
 from runner.parts import Parts
@@ -31,12 +32,15 @@ from runner.tooling import open_tools
 from runner.tools.ask_user import asking_tools
 from runner.tools.errors import ToolSetupError
 from runner.tools.toolbox import Toolbox
-from runner.usage import UsageTotals, added
-from settlement.outcome import BeforeRunFailure, ModelFailure, Outcome
+from runner.usage import UsageTotals, added, totals_of
+from settlement.outcome import AbortReason, BeforeRunFailure, ModelFailure, Outcome
 
 if TYPE_CHECKING:
     from runner.models.failure import Failure
+    from runner.run_progress import RunProgress
     from settlement.settle import Settlement
+
+EventListener: TypeAlias = Callable[[AgentEvent, AbortSignal | None], None]
 
 
 @dataclass(slots=True)
@@ -49,6 +53,12 @@ class AgentRun:
     """Knows which questions went out, also if the run ends in a defect."""
 
     toolbox: Toolbox | None = None
+    progress: "RunProgress | None" = None
+    """What saves it while it grows."""
+
+    def transcripts(self) -> dict[str, Path]:
+        """The subagents' transcripts by name."""
+        return self.toolbox.subagents.transcripts if self.toolbox is not None and self.toolbox.subagents else {}
 
     def counters(self, before: Counters) -> Counters:
         """The whole session's counters: those from before, and this run's."""
@@ -68,16 +78,30 @@ class AgentRun:
 
 async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> Outcome:
     """Run the agent until it settles. What keeps it from starting is an outcome too."""
-    begin = plan_start(session.messages, session.pending, parts.spec.input, _now_ms())
+    if session.progress is not None:
+        run.usage = totals_of(session.progress.usage)
+        parts.standing.count(run.usage)
+    gate = run.gate = question_gate(parts, session)
+    asking = asking_tools(gate)
+    listeners = [persist(parts, session, run), *([announce(parts)] if parts.events is not None else [])]
+    if session.input_consumed:
+        over = await resume_run(parts, session, run, asking, listeners)
+        if over is not None:
+            gate.close()
+            return over
+        begin: Begin | CannotBegin = Begin(None)
+    else:
+        begin = plan_start(session.messages, session.pending, parts.spec.input, _now_ms())
     if isinstance(begin, CannotBegin):
-        return Outcome(before_run=BeforeRunFailure(begin.reason, begin.message))
+        return not_started(session, before_run=BeforeRunFailure(begin.reason, begin.message))
     before = session.counters() if parts.spec.limits.scope == "session" else Counters()
     try:
-        toolbox = run.toolbox = await open_tools(parts, run.usage, before)
+        toolbox = run.toolbox = await open_tools(parts, run.usage, before, subagents_before=len(session.files))
     except ToolSetupError as error:
-        return Outcome(before_run=BeforeRunFailure("setup_failed", str(error)))
+        return not_started(session, before_run=BeforeRunFailure("setup_failed", str(error)))
     except TimeoutError:
-        return Outcome(aborted_for="deadline_exceeded" if parts.stop.reason == "deadline_exceeded" else "cancelled")
+        deadline = parts.stop.reason == "deadline_exceeded"
+        return not_started(session, aborted_for="deadline_exceeded" if deadline else "cancelled")
     begin = clean_begin(begin)
     try:
         append_settings(parts, session, begin)
@@ -85,11 +109,6 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         return Outcome(log_broken=str(error))
 
     spec = parts.spec.agent
-    gate = run.gate = QuestionGate(
-        sender=parts.question_sender,
-        asker=Asker(parts.spec.pipeline_id, parts.spec.attempt, parts.spec.session.id, parts.spec.labels),
-        assistant_entry_id=lambda: session.log.last_assistant_entry_id,
-    )
     interruption = InterruptionAdapter(gate.note, spec.ask_tools)
     policy = StopPolicy(
         limits=parts.spec.limits,
@@ -97,6 +116,7 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         requested=lambda: parts.stop.reason,
         interrupted=lambda: interruption.interruption is not None,
     )
+    progress = run.progress = open_progress(parts, session, run, interruption)
     models = tuple(replace(choice, stream=clean_stream(choice.stream)) for choice in parts.models)
     first = models[0]
     agent = Agent(
@@ -105,14 +125,14 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
         model=first.name,
         thinking_level=first.thinking_level,
         messages=session.messages,
-        tools=[clean_tool(tool) for tool in (*asking_tools(gate), *toolbox.tools)],
+        tools=[clean_tool(tool) for tool in (*asking, *toolbox.tools)],
         convert_to_llm=IncrementalConversion(convert_to_llm),
+        before_tool_call=progress.before_calls() if progress is not None else None,
         after_tool_call=interruption.after_tool_call,
-        should_stop_after_turn=policy.should_stop_after_turn,
+        should_stop_after_turn=policy.should_stop_after_turn if progress is None else progress.after_turns(policy),
     )
-    agent.subscribe(persist(parts, session, run))
-    if parts.events is not None:
-        agent.subscribe(announce(parts))
+    for listener in listeners:
+        agent.subscribe(listener)
     if parts.control is not None:
         parts.control.attach(agent)
     retrying = RetryingAgent(
@@ -134,7 +154,61 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
             requests=parts.stop,
             classify=lambda message: model_failure(retrying.model.failure_of(message)),
             end_wait_s=lambda: parts.timebox.remaining("agent", parts.spec.limits.grace_s),
+            restored_entries=session.kept.entries if session.progress is not None else None,
         ),
+    )
+
+
+def question_gate(parts: Parts, session: OpenSession) -> QuestionGate:
+    """The gate of this process. A question that is asked again stands where an earlier attempt has asked it."""
+    taken = session.last_turn
+
+    def assistant_entry_id() -> str | None:
+        own = session.log.last_assistant_entry_id
+        return own if own is not None or taken is None else taken.entry_id
+
+    return QuestionGate(
+        sender=parts.question_sender,
+        asker=Asker(parts.spec.pipeline_id, parts.spec.attempt, parts.spec.session.id, parts.spec.labels),
+        assistant_entry_id=assistant_entry_id,
+    )
+
+
+async def resume_run(
+    parts: Parts, session: OpenSession, run: AgentRun, asking: list[AgentTool], listeners: Sequence[EventListener]
+) -> Outcome | None:
+    """See `resuming.resume`."""
+    from runner.resuming import resume  # a pipeline is seldom taken over
+
+    def emit(event: AgentEvent) -> None:
+        for listener in listeners:
+            listener(event, None)
+
+    return await resume(parts, session, run.usage, asking, emit)
+
+
+def open_progress(
+    parts: Parts, session: OpenSession, run: AgentRun, interruption: InterruptionAdapter
+) -> "RunProgress | None":
+    """What saves the run's progress, if the spec wants that."""
+    if parts.spec.checkpoint.every == "end":
+        return None
+    from runner.run_progress import RunProgress
+
+    def first_asked() -> str | None:
+        first = interruption.interruption
+        return None if first is None else first.tool_call_id
+
+    return RunProgress(parts, session, run.usage, transcripts=run.transcripts, first_asked=first_asked)
+
+
+def not_started(
+    session: OpenSession, *, before_run: BeforeRunFailure | None = None, aborted_for: AbortReason | None = None
+) -> Outcome:
+    """The outcome of a run without an agent: what an earlier attempt has stored is all there is."""
+    appended = session.progress is not None and session.log.entries > session.kept.entries
+    return Outcome(
+        before_run=before_run, aborted_for=aborted_for, appended=appended, input_taken=session.input_consumed
     )
 
 
@@ -144,11 +218,11 @@ def clean_begin(begin: Begin) -> Begin:
 
 def append_settings(parts: Parts, session: OpenSession, begin: Begin) -> None:
     """What Pi writes before a run: model and thinking level where they change; and which call a reply answers."""
-    first = parts.models[0]
+    first, is_new = parts.models[0], not session.log.entries
     model = {"provider": first.name.provider, "modelId": first.name.id}
     if session.model != model:
         session.log.append("model_change", model)
-    if session.thinking_level != first.thinking_level or not session.kept.entries:
+    if session.thinking_level != first.thinking_level or is_new:
         session.log.append("thinking_level_change", {"thinkingLevel": first.thinking_level})
     if begin.reply_to is not None:
         session.log.append_custom(REPLY_ENTRY, {"tool_call_id": begin.reply_to, "pipeline_id": parts.spec.pipeline_id})
@@ -184,7 +258,7 @@ def model_failure(failure: "Failure | None") -> ModelFailure | None:
     return None if failure is None else ModelFailure(failure.reason, failure.message, failure.retryable)
 
 
-def persist(parts: Parts, session: OpenSession, run: AgentRun) -> Callable[[AgentEvent, AbortSignal | None], None]:
+def persist(parts: Parts, session: OpenSession, run: AgentRun) -> EventListener:
     """The listener that appends every message as it ends. A failure fails the run: the log is latched by then."""
 
     def on_event(event: AgentEvent, _signal: AbortSignal | None) -> None:
@@ -223,7 +297,7 @@ def warn_of_unknown_cost(parts: Parts, message: Message) -> None:
         parts.log.warning("cost_unknown", model=model, hint=hint)
 
 
-def announce(parts: Parts) -> Callable[[AgentEvent, AbortSignal | None], None]:
+def announce(parts: Parts) -> EventListener:
     """The listener that prints events (`--events`)."""
     from runner.events import event_to_json
 

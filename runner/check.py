@@ -11,7 +11,7 @@ from pathlib import Path
 import checkpoint
 import runner
 import settlement
-from runner.launch import Launch, not_available
+from runner.launch import Launch
 from runner.model_wiring import model_problems
 from runner.secrets import Secrets, missing_secrets
 from runner.spec import ManifestRestore, address_problem
@@ -25,8 +25,7 @@ RUN_FOLDER_PREFIX = "runner-"
 def launch_problems(launch: Launch, secrets: Secrets, secrets_folder: Path) -> list[str]:
     """One sentence per problem; empty if the launch can go ahead."""
     spec = launch.spec
-    problems = not_available(spec)
-    problems += missing_secrets(spec, secrets, secrets_folder)
+    problems = list(missing_secrets(spec, secrets, secrets_folder))
     problems += _callback_secret_problems(secrets)
     problems += tool_name_problems(spec.agent.tools or ())
     problems += mcp_problems(spec.agent.mcp)

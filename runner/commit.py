@@ -4,41 +4,34 @@ The upload comes first, because a checkpoint that cannot be stored changes the s
 stored, and holds the exact bytes of the callback.
 """
 
-import time
 from datetime import UTC, datetime
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from checkpoint.diagnostic import store_diagnostic
-from checkpoint.errors import CheckpointFailed, StoreError
+from checkpoint.errors import StoreError
 from checkpoint.head import Acknowledged, AlreadyTerminal, Fenced, Head, RejectedBefore, Terminal, Updated
 from checkpoint.keys import diagnostic_key
-from checkpoint.upload import CheckpointFacts as UploadFacts
-from checkpoint.upload import Uploaded, upload
+from checkpoint.restore import parent_of_progress
+from checkpoint.upload import Uploaded
 from runner.errors import fenced
-from runner.parts import BULK_S, SMALL_CALL_S, Parts
+from runner.parts import SMALL_CALL_S, Parts
 from runner.session import Kept, OpenSession
+from runner.storing import store_checkpoint
 from runner.usage import UsageTotals
 from runner.version import VERSION
-from runner.work import Work, ms_since
+from runner.work import Work
 from settlement.callback import CheckpointRef, Timings, Usage, build_terminal, to_body, webhook_id
-from settlement.decision import (
-    CheckpointFacts,
-    Commit,
-    KeepPrevious,
-    input_consumed,
-    resolve_checkpoint_decision,
-    undelivered,
-)
+from settlement.decision import KeepPrevious, input_consumed, undelivered
 from settlement.settle import Failure, Settlement, settle
 from settlement.wire import time_text
 
 
 async def settle_and_commit(parts: Parts, work: Work) -> Head:
     """Settlement, upload and the terminal record: after this the pipeline has ended, whatever happens to us."""
-    uploaded = await _upload_if_committed(parts, work)
+    stored = await store_checkpoint(parts, work)
     settlement = settle(work.outcome)
-    decision = resolve_checkpoint_decision(settlement, CheckpointFacts(appended=work.outcome.appended))
+    uploaded, decision = stored.uploaded, stored.decision
     diagnostic: str | None = None
     if isinstance(decision, KeepPrevious) and decision.diagnostic and work.session is not None:
         diagnostic = await _store_diagnostic(parts, work.session)
@@ -52,7 +45,7 @@ async def settle_and_commit(parts: Parts, work: Work) -> Head:
         labels=spec.labels,
         settlement=settlement,
         checkpoint=checkpoint,
-        input_consumed=input_consumed(work.outcome, decision),
+        input_consumed=input_consumed(work.outcome, decision, in_progress=_input_in_progress(parts)),
         undelivered=undelivered(work.outcome, decision),
         warnings=(*(session.warnings if session is not None else ()), *parts.warnings),
         usage=Usage(**asdict(usage)),
@@ -110,46 +103,6 @@ def _checkpoint(
     )
 
 
-async def _upload_if_committed(parts: Parts, work: Work) -> Uploaded | None:
-    """Store the candidate if the settlement will commit it; a failure to do so becomes part of the outcome."""
-    decision = resolve_checkpoint_decision(settle(work.outcome), CheckpointFacts(appended=work.outcome.appended))
-    candidate, session, run = work.candidate, work.session, work.run
-    if not isinstance(decision, Commit) or candidate is None or session is None or run is None:
-        return None
-    began = time.monotonic()
-    parts.standing.phase = "upload"
-    head = parts.head.head
-    assert head is not None, "the pipeline was claimed"
-    pending = run.pending_questions(settle(work.outcome), session)
-    merge = parts.stop.since is None
-
-    def store() -> Uploaded:
-        facts = UploadFacts(
-            session_id=parts.spec.session.id,
-            pipeline_id=parts.spec.pipeline_id,
-            attempt=parts.spec.attempt,
-            claim_id=head.fields.claim_id,
-            created_at=_now(),
-            runner=VERSION,
-            parent=session.parent,
-            pending_questions=pending,
-            counters=run.counters(session.counters()),
-        )
-        files = run.toolbox.subagents.transcripts if run.toolbox is not None and run.toolbox.subagents else None
-        return upload(parts.store, candidate, facts, merge=merge, files=files)
-
-    try:
-        uploaded = await parts.timebox.blocking("upload", BULK_S, store)
-    except (StoreError, CheckpointFailed, TimeoutError) as error:
-        detail = str(error) or "the upload did not end in its time"
-        parts.log.warning("upload_failed", error=detail)
-        work.outcome = replace(work.outcome, checkpoint_failed=detail)
-        return None
-    work.upload_ms = ms_since(began)
-    parts.log.info("uploaded", manifest=uploaded.key, sent_bytes=uploaded.sent_bytes, ms=work.upload_ms)
-    return uploaded
-
-
 async def _store_diagnostic(parts: Parts, session: OpenSession) -> str | None:
     head = parts.head.head
     assert head is not None, "the pipeline was claimed"
@@ -181,13 +134,20 @@ async def _commit(parts: Parts, body: bytes, checkpoint: CheckpointRef) -> Head:
             raise fenced(head)
 
 
+def _input_in_progress(parts: Parts) -> bool:
+    progress = parts.head.head.fields.progress if parts.head.head is not None else None
+    return progress is not None and progress.input_consumed
+
+
 def _parent_digest(parts: Parts, work: Work) -> str | None:
     """The digest of the restore point; of one that could not be restored, what the claim says of it."""
     if work.session is not None:
         return work.session.parent.digest if work.session.parent is not None else None
     head = parts.head.head
     assert head is not None, "the pipeline was claimed"
-    return head.fields.restore.digest if head.fields.restore is not None else None
+    restore, progress = head.fields.restore, head.fields.progress
+    known = parent_of_progress(restore, progress) if progress is not None else restore
+    return known.digest if known is not None else None
 
 
 def _now() -> str:

@@ -160,18 +160,3 @@ def _field_names(model: Any) -> list[str]:
     for definition in schema.get("$defs", {}).values():
         names |= set(definition.get("properties", {}))
     return sorted(names)
-
-
-# --- features that are accepted in the contract, but not in this release -------------------------------------
-
-
-def not_available(spec: Spec) -> list[str]:
-    """The fields of a valid spec whose feature this release does not have, each with what to do instead."""
-    found: list[str] = []
-
-    def refuse(place: str, instead: str) -> None:
-        found.append(f"{place}: not available yet: {instead}")
-
-    if spec.checkpoint.every != "end":
-        refuse("checkpoint.every", 'use "end"')
-    return found

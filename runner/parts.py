@@ -100,6 +100,10 @@ class Parts(Struct):
     fsync_turns: bool = False
     committed: bool = False
     """The terminal record is stored."""
+    ending: RunnerError | None = None
+    """Why the process must end without a settlement, once that is known: its tools are ended first."""
+    settled_by_another: Head | None = None
+    """The head, if somebody else has settled the pipeline while it ran."""
     standing: Standing = field(default_factory=Standing)
     """Where the process stands, for readers beside it."""
     warnings: list[str] = field(default_factory=list[str])

@@ -59,6 +59,8 @@ async def _claimed_and_settled(parts: Parts) -> Ending:
     for channel in parts.channels:
         channel.open(head)
     work = await do_the_work(parts, head)
+    if parts.settled_by_another is not None:
+        return await deliver_record(parts, parts.settled_by_another)
     from runner.commit import settle_and_commit  # not before the model was asked: it is a third of the start-up
 
     terminal = await settle_and_commit(parts, work)
@@ -169,6 +171,8 @@ def ending_so_far(parts: Parts) -> Ending:
     head = parts.head.head
     if parts.committed and head is not None and head.fields.terminal is not None:
         return _unacknowledged(parts, _body(head), "the callback was under way when the grace was over")
+    if parts.ending is not None:
+        return Ending.of(parts.ending)
     return Ending.of(parts.stopped_before_commit("something held the process beyond its grace, maybe a tool"))
 
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from checkpoint.errors import RestoreFailed
 from checkpoint.freeze import NOTHING_STORED, Stored
-from checkpoint.head import Head
+from checkpoint.head import Head, Progress, ProgressBase
 from checkpoint.jsontypes import JsonObject, Message
-from checkpoint.manifest import Counters, PendingQuestion, RestorePoint
+from checkpoint.manifest import Counters, Manifest, PendingQuestion, RestorePoint, StoredFile
 from checkpoint.plain_source import OtherStore
 from checkpoint.restore import Fetched, fetch
 from checkpoint.session.context import load_context
@@ -24,11 +24,12 @@ from checkpoint.session.log import SessionLog
 from checkpoint.session.migration import migrate
 from checkpoint.store.port import ObjectStore
 from runner.start import drop_failed_tail, pending_questions
+from runner.takeover import LastTurn, last_turn
 from settlement.outcome import BeforeRunFailure
 
 
 class Kept(Struct, frozen=True):
-    """The restored state, before this pipeline appended anything."""
+    """The restored state, before this pipeline (earlier attempts included) appended anything."""
 
     entries: int
     bytes: int
@@ -50,13 +51,37 @@ class OpenSession(Struct, frozen=True):
     parent: RestorePoint | None
     stored: Stored
     counted: Counters | None
-    """What the restored session had used, where its manifest tells it."""
+    """What the session had used when the pipeline began, where a manifest or the progress tells it."""
     kept: Kept
     warnings: tuple[str, ...]
+    progress: Progress | None = None
+    """Of the attempt that was taken over."""
+    last_turn: LastTurn | None = None
+    """What a taken-over transcript ends with."""
+
+    @property
+    def files(self) -> tuple[StoredFile, ...]:
+        """Further transcripts that earlier attempts have stored."""
+        return self.progress.files if self.progress is not None else ()
+
+    @property
+    def input_consumed(self) -> bool:
+        """Whether an earlier attempt has taken the pipeline's input into the session."""
+        return self.progress is not None and self.progress.input_consumed
+
+    def base(self) -> ProgressBase:
+        """The session as the first attempt restored it."""
+        if self.progress is not None and self.progress.base is not None:
+            return self.progress.base
+        kept = self.kept
+        digest = self.parent.digest if self.parent is not None else None
+        return ProgressBase(
+            entries=kept.entries, bytes=kept.bytes, leaf_id=kept.leaf_id, digest=digest, counters=self.counters()
+        )
 
     def counters(self) -> Counters:
         """What the session had used before this pipeline; reads the whole log if no manifest told it."""
-        if not self.kept.entries:
+        if self.counted is None and not self.kept.entries:
             return Counters()
         return self.counted if self.counted is not None else count_session(self.path, self.kept.bytes)
 
@@ -79,7 +104,7 @@ def open_session(
     indexer = SessionIndexer(on_damage)
     try:
         fetched = fetch(store, restore, path, indexer, progress=progress, other_store=other_store)
-        return _restored(fetched, indexer, on_damage, ask_tools)
+        return _restored(fetched, indexer, on_damage, ask_tools, progress)
     except RestoreFailed as error:
         return BeforeRunFailure("restore_failed", error.message)
     except SessionDamaged as error:
@@ -105,16 +130,25 @@ def _new(path: Path, workspace: Path) -> OpenSession:
     )
 
 
-def _restored(fetched: Fetched, indexer: SessionIndexer, on_damage: OnDamage, ask_tools: frozenset[str]) -> OpenSession:
+def _restored(
+    fetched: Fetched,
+    indexer: SessionIndexer,
+    on_damage: OnDamage,
+    ask_tools: frozenset[str],
+    progress: Progress | None,
+) -> OpenSession:
     path, stored, index = fetched.path, fetched.stored, indexer.finish()
+    if stored.size > index.keep_bytes:
+        stored = NOTHING_STORED  # the end of what was stored is cut off: the session is stored anew, whole
     if index.needs_migration:
         path, stored = path.with_name("session.v3.jsonl"), NOTHING_STORED
         index = migrate(fetched.path, path, on_damage)
     context = load_context(path, index)
-    messages = context.messages[: drop_failed_tail(context.messages)]
+    keep = drop_failed_tail(context.messages)
+    messages = context.messages[:keep]
     manifest = fetched.manifest
     # With progress on top, the log has gone on behind the manifest, which then says nothing about its end.
-    current = manifest is not None and manifest.bytes == fetched.size
+    current = manifest is not None and progress is None
     listed = manifest.pending_questions if manifest is not None and current else ()
     log = SessionLog.open(path, index)
     return OpenSession(
@@ -132,7 +166,22 @@ def _restored(fetched: Fetched, indexer: SessionIndexer, on_damage: OnDamage, as
         pending_questions=listed,
         parent=fetched.parent,
         stored=stored,
-        counted=manifest.counters if manifest is not None and current else None,
-        kept=Kept(log.entries, log.size, log.leaf_id),
-        warnings=tuple(index.warnings),
+        counted=_counted(manifest, progress),
+        kept=Kept(log.entries, log.size, log.leaf_id) if progress is None else _kept_before(manifest, progress),
+        warnings=tuple(dict.fromkeys((*(progress.warnings if progress is not None else ()), *index.warnings))),
+        progress=progress,
+        last_turn=last_turn(messages, context.entry_ids[:keep]) if progress is not None else None,
     )
+
+
+def _counted(manifest: Manifest | None, progress: Progress | None) -> Counters | None:
+    if progress is not None and progress.base is not None:
+        return progress.base.counters
+    return manifest.counters if manifest is not None else None
+
+
+def _kept_before(manifest: Manifest | None, progress: Progress) -> Kept:
+    """What was there before the progress."""
+    if progress.base is not None:
+        return Kept(progress.base.entries, progress.base.bytes, progress.base.leaf_id)
+    return Kept(manifest.entries, manifest.bytes, manifest.leaf_id) if manifest is not None else Kept(0, 0, None)

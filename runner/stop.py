@@ -9,6 +9,7 @@ not one that a limit stopped.
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
+from checkpoint.head import ProgressStop
 from runner.agent.abort import AbortSignal
 from runner.agent.types import TurnContext
 from runner.run_watch import RunWatch, has_tool_calls
@@ -63,6 +64,19 @@ def another_turn_follows(*, has_calls: bool, all_terminate: bool, queued: bool) 
     return queued or (has_calls and not all_terminate)
 
 
+def progress_stop(stop: Stop | None, *, another_turn: bool) -> tuple[ProgressStop | None, str | None]:
+    """How a run that has just finished a turn stands for a takeover: (`progress.stop`, the limit). None: it goes on; so
+    does one that was cancelled, paused or out of time, for a takeover has reasons and a clock of its own.
+    """
+    if stop is not None and stop.reason == "interruption":
+        return "ask_user", None
+    if not another_turn:
+        return "natural", None
+    if stop is not None and stop.reason in ("turn_limit", "token_limit", "cost_limit"):
+        return "limit", stop.reason
+    return None, None
+
+
 class StopPolicy:
     """Give `should_stop_after_turn` to the agent.
 
@@ -87,6 +101,8 @@ class StopPolicy:
         self.watch = RunWatch()
         self.stop: Stop | None = None
         """The stop of this run, if there was one."""
+        self.another_turn = True
+        """Whether the loop would go on after its last turn."""
 
     def begin(self, *, prompts: int, queued: Callable[[], bool]) -> None:
         """A run starts: with `prompts` new messages, and `queued` telling whether more are waiting."""
@@ -104,6 +120,7 @@ class StopPolicy:
             all_terminate=self.watch.all_terminate,
             queued=self._queued(),
         )
+        self.another_turn = follows
         return self._stop_for(self._decide(), another_turn=follows)
 
     def _decide(self) -> StopReason | None:

@@ -63,6 +63,8 @@ class SubagentParts:
     """What the run has left now."""
     requested: Callable[[], RequestReason | None]
     """Why the run is asked to stop, if it is."""
+    before: int = 0
+    """Subagents of earlier attempts, whose transcripts have their names already."""
     system_prompt: str = SYSTEM_PROMPT
 
 
@@ -171,7 +173,7 @@ class Subagents:
         return [tool for name, tool in known.items() if names is None or name in names]
 
     def _open_transcript(self, call_id: str, task: str, depth: int, model: SubagentModel) -> tuple[str, SessionLog]:
-        number = len(self.transcripts) + 1
+        number = self.parts.before + len(self.transcripts) + 1
         if number > MAX_SUBAGENTS:
             raise ToolFailed("limit", f"A run has at most {MAX_SUBAGENTS} subagents: go on without further ones")
         name = f"subagent-{number}-{re.sub(r'[^A-Za-z0-9_-]', '_', call_id)[:64]}.jsonl"

@@ -23,8 +23,9 @@ CLOSE_SHARE = 1 / 4
 """Of the time there is, at most: the log is still to be frozen."""
 
 
-async def open_tools(parts: Parts, usage: UsageTotals, before: Counters) -> Toolbox:
-    """The tools that the spec selects. `usage` and `before` are what the run's limits count.
+async def open_tools(parts: Parts, usage: UsageTotals, before: Counters, *, subagents_before: int = 0) -> Toolbox:
+    """The tools that the spec selects. `usage` and `before` are what the run's limits count; `subagents_before`: those
+    of attempts that were taken over.
 
     Raises ToolSetupError, and TimeoutError when a stop comes before all is connected.
     """
@@ -47,6 +48,7 @@ async def open_tools(parts: Parts, usage: UsageTotals, before: Counters) -> Tool
         use=RunUse(usage),
         left=left,
         requested=lambda: parts.stop.reason,
+        before=subagents_before,
     )
     selection = ToolSelection(names=agent.tools, mcp=parts.mcp, ask_tools=agent.ask_tools)
     opening = asyncio.ensure_future(open_toolbox(selection, parts.space, parts.space.folders, subagents))

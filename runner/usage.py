@@ -31,6 +31,12 @@ class UsageTotals(Struct):
         self.cost_usd += _number(_object(usage.get("cost")).get("total"))
 
 
+def totals_of(stored: JsonObject) -> UsageTotals:
+    """What a head's progress says that the pipeline had used. What is no amount counts nothing."""
+    names = ("input", "output", "cache_read", "cache_write", "total_tokens", "requests", "turns")
+    return UsageTotals(**{name: _whole(stored.get(name)) for name in names}, cost_usd=_number(stored.get("cost_usd")))
+
+
 def added(before: Counters, usage: UsageTotals) -> Counters:
     """The whole session's counters: those from before, and a run's."""
     return Counters(

@@ -63,6 +63,8 @@ async def do_the_work(parts: Parts, head: Head) -> Work:
         ended = parts.control.end()
         work.outcome = replace(work.outcome, undelivered=ended.undelivered, steered=ended.logged)
     await _freeze(parts, work)
+    if parts.ending is not None:
+        raise parts.ending
     return work
 
 
@@ -144,6 +146,10 @@ async def _freeze(parts: Parts, work: Work) -> None:
     session = work.session
     if session is None:
         return
+    progress = work.run.progress if work.run is not None else None
+    if progress is not None:
+        await progress.close()
+    stored = progress.stored if progress is not None else session.stored
     log = session.log
     broken = log.broken
     log.close()
@@ -152,7 +158,7 @@ async def _freeze(parts: Parts, work: Work) -> None:
         return
 
     def freeze_log() -> Candidate:
-        return freeze(session.path, size=log.size, entries=log.entries, leaf_id=log.leaf_id, stored=session.stored)
+        return freeze(session.path, size=log.size, entries=log.entries, leaf_id=log.leaf_id, stored=stored)
 
     try:
         work.candidate = await parts.timebox.blocking("freeze", FREEZE_S, freeze_log)

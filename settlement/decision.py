@@ -31,9 +31,11 @@ CheckpointDecision: TypeAlias = Commit | KeepPrevious
 
 class CheckpointFacts(Struct, frozen=True, kw_only=True):
     appended: bool
-    """The log has entries that the restored session did not have."""
+    """The log has entries that the session did not have when the pipeline began."""
     progress_stored: bool = False
-    """The head names progress that is completely stored."""
+    """The head names progress, which is completely stored."""
+    frozen: bool = True
+    """There is a frozen log that is stored, or can be. False: it was never restored, or its upload failed."""
 
 
 def resolve_checkpoint_decision(settlement: Settlement, facts: CheckpointFacts) -> CheckpointDecision:
@@ -45,13 +47,20 @@ def resolve_checkpoint_decision(settlement: Settlement, facts: CheckpointFacts) 
             return _of_failure(reason, facts)
 
 
+def _what_there_is(facts: CheckpointFacts) -> CheckpointDecision:
+    """The frozen log, else what of it was stored while it grew."""
+    if facts.frozen:
+        return Commit() if facts.appended else KeepPrevious()
+    return Commit("progress") if facts.progress_stored else KeepPrevious()
+
+
 def _of_failure(reason: FailureReason, facts: CheckpointFacts) -> CheckpointDecision:
     match reason:
         case "persistence_failed" | "internal":
             return KeepPrevious(diagnostic=True)
-        case "restore_failed" | "stale_reply" | "nothing_to_do" | "setup_failed" | "checkpoint_failed":
+        case "restore_failed" | "stale_reply" | "nothing_to_do":
             return KeepPrevious()
-        case "lost":
+        case "lost" | "checkpoint_failed":
             return Commit("progress") if facts.progress_stored else KeepPrevious()
         case (
             "empty_answer"
@@ -69,8 +78,10 @@ def _of_failure(reason: FailureReason, facts: CheckpointFacts) -> CheckpointDeci
             | "context_overflow"
             | "model_refused"
             | "model_unavailable"
+            | "setup_failed"
         ):
-            return Commit() if facts.appended else KeepPrevious()
+            # (Before a setup that failed something was appended only by an attempt that was taken over.)
+            return _what_there_is(facts)
         case _:
             assert_never(reason)
 
@@ -86,9 +97,13 @@ def undelivered(outcome: Outcome, decision: CheckpointDecision) -> tuple[Undeliv
             return (*outcome.steered, *outcome.undelivered)
 
 
-def input_consumed(outcome: Outcome, decision: CheckpointDecision) -> bool:
-    """True if the restore point that the server ends up with holds the input of this pipeline."""
+def input_consumed(outcome: Outcome, decision: CheckpointDecision, *, in_progress: bool = False) -> bool:
+    """True if the restore point that the server ends up with holds the input of this pipeline. `in_progress`: what the
+    head's progress says of it.
+    """
     match decision:
+        case Commit("progress"):
+            return in_progress
         case Commit():
             return outcome.input_taken
         case KeepPrevious():

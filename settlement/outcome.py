@@ -108,6 +108,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """The name of the exception that a fault of this program raised outside the agent's run."""
     checkpoint_failed: str | None = None
     """Why the upload of the frozen checkpoint was given up."""
+    progress_kept: bool = False
+    """The upload failed, and a checkpoint of the last stored progress takes its place."""
     lost: str | None = None
     """How it was seen that the process of this claim is dead (set by reconciling only)."""
     before_run: BeforeRunFailure | None = None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from settlement.outcome import Interruption, LimitReason, Outcome, SentQuestion, StopReason, run_failed
 from settlement.reasons import FAILURE_RULES, FailureReason
@@ -72,9 +73,15 @@ def _log_broken(outcome: Outcome) -> Settlement | None:
 
 
 def _checkpoint_failed(outcome: Outcome) -> Settlement | None:
-    """Whatever the agent achieved, it is not stored; so nothing but a failure may be reported."""
+    """Whatever the agent achieved, it is not stored; so nothing but a failure may be reported. A failure stays what it
+    is if a part of the session is stored: that the end is missing changes nothing about why the run stopped.
+    """
     if outcome.checkpoint_failed is None:
         return None
+    if outcome.progress_kept:
+        settlement = settle(replace(outcome, checkpoint_failed=None))
+        if isinstance(settlement, Failure):
+            return settlement
     return _failure(outcome, "checkpoint_failed", outcome.checkpoint_failed)
 
 

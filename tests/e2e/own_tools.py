@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -86,6 +87,24 @@ async def _print(_id: str, args: JsonObject, _signal: AbortSignal | None, _updat
     return text_result("printed", {"not_a_number": float("nan")})
 
 
+async def _finish(_id: str, args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    """Asks for the end of the tool loop."""
+    return {**text_result(str(args.get("text", ""))), "terminate": True}
+
+
+def _leave_a_line(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("ran\n")
+
+
+async def _count(_id: str, args: JsonObject, _signal: AbortSignal | None, _update: UpdateCallback) -> ToolResult:
+    """Leaves a line in a file, so that a test sees how often it ran, and kills its process if it is told to."""
+    await asyncio.to_thread(_leave_a_line, Path(args["path"]))
+    if args.get("kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return text_result("counted")
+
+
 ANY: JsonObject = {"type": "object", "properties": {}}
 TOOLS = [
     AgentTool("echo", "Say the text again.", {"type": "object", "properties": {"text": {"type": "string"}}}, _echo),
@@ -100,5 +119,7 @@ TOOLS = [
     AgentTool("secrets", "Look for secrets.", ANY, _secrets),
     AgentTool("exit", "End the process.", ANY, _exit),
     AgentTool("print", "Print on standard output.", ANY, _print),
+    AgentTool("finish", "Say the text and end the run.", ANY, _finish),
+    AgentTool("count", "Leave a line in a file.", ANY, _count),
 ]
 TOOLS_AGAIN = TOOLS[:1]

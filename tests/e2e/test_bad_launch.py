@@ -85,46 +85,14 @@ REFUSED = {
         "workspace .* leads nowhere",
         prepare=lambda folder: (folder / "workspace").symlink_to("workspace"),
     ),
-    # what a later release brings
-    **{
-        f"{place}, which is not available yet": Case(
-            "launch_refused", rf"{re.escape(place)}: not available yet: ", changes
-        )
-        for place, changes in {
-            "agent.model.api": {"agent": {"model": {"api": "anthropic-messages", "provider": "anthropic", "id": "m"}}},
-            "agent.fallback_models": agent(fallback_models=[{"api": "scripted", "script": "script.json"}]),
-            "agent.mcp": agent(mcp={"files": {"command": "serve"}}),
-            "server.heartbeat_path": {"server": {"base_url": "http://127.0.0.1:9", "heartbeat_path": "/v1/beats"}},
-            "checkpoint.every": {"checkpoint": {"every": "turn"}},
-            "control": {"control": "stdin"},
-            "isolation.required": {"isolation": {"required": "namespace"}},
-        }.items()
-    },
 }
-
-
-def available_now(case: Case) -> bool:
-    """Whether this release has learnt what the case says is still to come."""
-    from runner.launch import not_available, parse_spec
-
-    if not case.says.endswith("not available yet: "):
-        return False
-    spec = {
-        "version": 1,
-        "pipeline_id": "p1",
-        "session": {"id": "s1"},
-        "store": {"uri": "store"},
-        **agent(),
-        **case.changes,
-    }
-    return not not_available(parse_spec(json.dumps(spec).encode(), "spec"))
 
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Scene, Run]]:
     """Every refused launch, made once, several at a time."""
     folder = tmp_path_factory.mktemp("refused")
-    names = [name for name, case in REFUSED.items() if not available_now(case)]
+    names = list(REFUSED)
 
     def launch(number: int, case: Case) -> tuple[Scene, Run]:
         scene = Scene(folder, "http://127.0.0.1:9", None).at(f"case{number}", secret=case.secret)
@@ -146,7 +114,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Scene, 
     return found
 
 
-@pytest.mark.parametrize("name", [name for name, case in REFUSED.items() if not available_now(case)])
+@pytest.mark.parametrize("name", list(REFUSED))
 def test_a_launch_is_refused_for(name: str, refused: dict[str, tuple[Scene, Run]]) -> None:
     case, (scene, run) = REFUSED[name], refused[name]
     assert run.exit == 78

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from checkpoint.jsontypes import JsonObject
 from runner.errors import Refused, UsageError
-from runner.launch import MAX_SPEC_BYTES, load_launch, not_available, parse_spec
+from runner.launch import MAX_SPEC_BYTES, load_launch, parse_spec
 from runner.spec import MAX_LABEL_BYTES, Spec, address_problem
 from settlement.delivery import new_client
 
@@ -238,20 +238,6 @@ def test_any_bytes_give_a_refusal(content: bytes) -> None:
 def test_an_address_that_passes_can_be_sent_to(url: str) -> None:
     if address_problem(url, insecure=True) is None:
         new_client(url)
-
-
-# --- what is not here yet -----------------------------------------------------------------------------------
-
-
-def test_a_plain_spec_asks_for_nothing_that_is_missing() -> None:
-    assert not_available(parse_spec(TEXT.encode(), "spec.json")) == []
-
-
-def test_spelled_out_defaults_ask_for_nothing_that_is_missing() -> None:
-    defaults = Spec.model_validate_json(TEXT).model_dump(mode="json")
-    script = SPEC["agent"]["model"]
-    document = {**defaults, "agent": {**defaults["agent"], "model": script}}
-    assert not_available(parse_spec(json.dumps(document).encode(), "spec.json")) == []
 
 
 def test_standard_input_is_touched_only_when_it_is_asked_for(

@@ -16,12 +16,14 @@ from settlement.settle import AskUser, Failure, Success
 
 APPENDED = CheckpointFacts(appended=True)
 NOTHING_NEW = CheckpointFacts(appended=False)
-BEFORE_RUN: tuple[BeforeRunReason, ...] = get_args(BeforeRunReason)
+BEFORE_RUN = tuple(reason for reason in get_args(BeforeRunReason) if reason != "setup_failed")
+NOT_FROZEN = CheckpointFacts(appended=True, progress_stored=True, frozen=False)
 ENDS_OF_A_RUN: tuple[FailureReason, ...] = (
     "empty_answer",
     "output_truncated",
     "cancelled",
     "paused",
+    "setup_failed",
     *get_args(LimitReason),
     *get_args(ModelFailureReason),
 )
@@ -54,14 +56,29 @@ def test_what_cannot_be_trusted_is_kept_as_a_diagnostic_only(reason: FailureReas
 
 
 @pytest.mark.parametrize("reason", [*BEFORE_RUN, "checkpoint_failed"])
-def test_what_failed_before_the_run_or_in_the_upload_keeps_the_previous_checkpoint(reason: FailureReason) -> None:
+def test_without_a_progress_what_failed_before_the_run_or_in_the_upload_keeps_the_previous_checkpoint(
+    reason: FailureReason,
+) -> None:
     assert resolve_checkpoint_decision(failed(reason), APPENDED) == KeepPrevious()
 
 
-def test_a_lost_pipeline_commits_its_stored_progress_if_there_is_some() -> None:
+@pytest.mark.parametrize("reason", ["lost", "checkpoint_failed"])
+def test_what_was_not_stored_at_its_end_commits_its_stored_progress_if_there_is_some(reason: FailureReason) -> None:
     stored = CheckpointFacts(appended=True, progress_stored=True)
-    assert resolve_checkpoint_decision(failed("lost"), stored) == Commit("progress")
-    assert resolve_checkpoint_decision(failed("lost"), APPENDED) == KeepPrevious()
+    assert resolve_checkpoint_decision(failed(reason), stored) == Commit("progress")
+    assert resolve_checkpoint_decision(failed(reason), APPENDED) == KeepPrevious()
+
+
+@pytest.mark.parametrize("reason", ENDS_OF_A_RUN)
+def test_a_log_that_could_not_be_uploaded_is_replaced_by_the_stored_progress(reason: FailureReason) -> None:
+    assert resolve_checkpoint_decision(failed(reason), NOT_FROZEN) == Commit("progress")
+    unstored = CheckpointFacts(appended=True, frozen=False)
+    assert resolve_checkpoint_decision(failed(reason), unstored) == KeepPrevious()
+
+
+@pytest.mark.parametrize("reason", [*BEFORE_RUN, "persistence_failed", "internal"])
+def test_stored_progress_is_not_committed_for_what_casts_doubt_on_it(reason: FailureReason) -> None:
+    assert isinstance(resolve_checkpoint_decision(failed(reason), NOT_FROZEN), KeepPrevious)
 
 
 def test_every_failure_reason_has_a_rule_and_a_decision() -> None:
@@ -74,6 +91,8 @@ def test_the_input_is_consumed_only_if_it_is_in_a_committed_checkpoint() -> None
     assert input_consumed(taken, Commit())
     assert not input_consumed(not_taken, Commit())
     assert not input_consumed(taken, KeepPrevious())
+    assert not input_consumed(taken, Commit("progress"), in_progress=False)
+    assert input_consumed(not_taken, Commit("progress"), in_progress=True)
 
 
 def test_a_message_that_the_log_took_is_undelivered_unless_that_log_is_committed() -> None:
