@@ -7,7 +7,7 @@ process's words.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -30,6 +30,7 @@ from runner.tool_space import ESTABLISH_S, ToolSpace
 from runner.tools.mcp_settings import McpSettings
 
 if TYPE_CHECKING:
+    from runner.agent.types import AgentTool
     from runner.control import Control
     from settlement.delivery import Delivery
 
@@ -40,6 +41,9 @@ SMALL_CALL_S = 60.0
 """One read or conditional write of a small object, retries of the adapter included."""
 BULK_S = 1800.0
 """Restoring, or uploading, a whole session."""
+
+
+ToolsInstead: TypeAlias = "Callable[[Sequence[AgentTool]], list[AgentTool]]"
 
 
 class Courier(Protocol):
@@ -109,6 +113,8 @@ class Parts(Struct):
     warnings: list[str] = field(default_factory=list[str])
     channels: Sequence[Channel] = ()
     control: "Control | None" = None
+    tools_instead: "ToolsInstead | None" = None
+    """What a fork of a recorded session has in the place of its tools."""
     """What the control channel's commands do, where the launch asks for one."""
 
     def time_left(self) -> float:

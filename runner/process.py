@@ -32,7 +32,7 @@ from runner.signals import StopLatch
 from runner.stdout import FLUSH_S, STOPPED_FLUSH_S, JsonLines, take_standard_output
 
 if TYPE_CHECKING:
-    from runner.parts import Parts
+    from runner.parts import Parts, ToolsInstead
 
 CLOSE_S = 1.0
 """For giving connections to models back."""
@@ -49,6 +49,8 @@ class RunOptions:
     fsync: Literal["freeze", "turn"] = "freeze"
     record: Path | None = None
     """Where requests to models and their answers are kept."""
+    tools_instead: "ToolsInstead | None" = None
+    """Not from the command line: see `Parts`."""
 
 
 def run_process(argument: str | None, options: RunOptions, stop: StopLatch) -> int:
@@ -213,6 +215,7 @@ def _run(
             secrets_folder=options.secrets_folder,
             began=began,
         )
+        parts.tools_instead = options.tools_instead
         last_resort.start(
             lambda: ending_so_far(parts),
             grace_s=spec.limits.grace_s,

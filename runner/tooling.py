@@ -56,7 +56,10 @@ async def open_tools(parts: Parts, usage: UsageTotals, before: Counters, *, suba
     try:
         await asyncio.wait({opening, stopped}, timeout=SETUP_S, return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
-            return opening.result()
+            toolbox = opening.result()
+            if parts.tools_instead is not None:
+                toolbox.tools[:] = parts.tools_instead(toolbox.tools)
+            return toolbox
         if stopped.done():
             raise TimeoutError("the run was stopped before its tools were ready")
         raise ToolSetupError(f"the tools were not ready within {SETUP_S:g} s: see to the MCP servers")

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import sys
 import tempfile
-from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -18,12 +17,14 @@ from msgspec import Struct
 from checkpoint.session.index import OnDamage
 from runner.inspection.meter import Meter, NoMeter, shown_meter
 from runner.inspection.source import Source, StoreOptions, open_source
+from runner.errors import UsageError
 from runner.replay.opening import Opened, open_replay, replay_log
 from runner.replay.replay_log import ReplayLog
 from runner.replay.replaying import Replayed, replay
 from runner.replay.report import Report, report_json, report_text
 from runner.replay.settling import settlement_changes, settlement_of
 from runner.replay.stepping import Stepper
+from runner.signals import StopLatch
 
 SAME, DIFFERENT = 0, 1
 
@@ -107,17 +108,11 @@ def _report(
     )
 
 
-def replay_command(options: argparse.Namespace, environ: MutableMapping[str, str]) -> int:
-    """The command line's `replay`."""
-    store = StoreOptions(
-        options.secrets_dir,
-        environ,
-        endpoint_url=options.endpoint_url,
-        region=options.region,
-        addressing_style=options.addressing_style,
-    )
-    return run_replay(
-        ReplayOptions(
+def replay_command(options: argparse.Namespace, store: StoreOptions, stop: StopLatch) -> int:
+    """The command line's `replay`; `stop` is told of signals only for a fork, which is a run like others."""
+    _refuse_contradictions(options)
+    if not options.live:
+        chosen = ReplayOptions(
             source=options.source,
             store=store,
             on_damage=options.on_damage,
@@ -125,4 +120,30 @@ def replay_command(options: argparse.Namespace, environ: MutableMapping[str, str
             step=options.step,
             form=options.form,
         )
+        return run_replay(chosen)
+    from runner.replay.live import LiveOptions, run_live
+
+    fork = LiveOptions(
+        source=options.source,
+        store=store,
+        entry=options.entry,
+        spec=options.spec,
+        message=options.message,
+        tools=options.tools or "recorded",
+        output=options.output,
+        form=options.form,
+        on_damage=options.on_damage,
     )
+    with shown_meter() as meter:
+        return run_live(fork, meter, stop)
+
+
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    """Raises UsageError for options that say nothing together."""
+    if options.live != (options.entry is not None):
+        raise UsageError("--from and --live go together: a fork goes on from an entry with a real model")
+    if options.live and (options.until is not None or options.step):
+        raise UsageError("--until and --step are for a replay of what is recorded, not for a fork")
+    given = [name for name in ("spec", "message", "tools", "output") if getattr(options, name) is not None]
+    if given and not options.live:
+        raise UsageError(f"--{given[0]} is for a fork: give --from ENTRY --live too")
