@@ -174,9 +174,10 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
 
         chosen = RunOptions(options.secrets_dir, options.events, options.fsync, options.record)
         return run_process(options.spec, chosen, stop)
-    stop.release()
+    if not getattr(options, "live", False):  # a fork is a run, which ends in its own way
+        stop.release()
     try:
-        exit_code = _other_command(options)
+        exit_code = _other_command(options, stop)
         sys.stdout.flush()
     except RunnerError as error:
         return _explain(error)
@@ -189,7 +190,7 @@ def run_command(argv: Sequence[str], stop: StopLatch) -> int:
     return exit_code
 
 
-def _other_command(options: argparse.Namespace) -> int:
+def _other_command(options: argparse.Namespace, stop: StopLatch) -> int:
     match options.command:
         case "check":
             from runner.process import check_launch
@@ -220,7 +221,7 @@ def _other_command(options: argparse.Namespace) -> int:
         case "replay":
             from runner.replay.command import replay_command
 
-            return replay_command(options, os.environ)
+            return replay_command(options, stop)
         case "demo":
             from runner.demo import run_demo
 

@@ -7,6 +7,7 @@ replay. Nothing but a scratch folder, gone at the end, is written.
 import argparse
 import asyncio
 import gc
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import Literal, TextIO
 from msgspec import Struct
 
 from checkpoint.session.index import OnDamage
+from runner.errors import UsageError
 from runner.inspection.meter import Meter, NoMeter, shown_meter
 from runner.inspection.source import Source, StoreOptions, open_source
-from runner.errors import UsageError
 from runner.replay.opening import Opened, open_replay, replay_log
 from runner.replay.replay_log import ReplayLog
 from runner.replay.replaying import Replayed, replay
@@ -108,9 +109,12 @@ def _report(
     )
 
 
-def replay_command(options: argparse.Namespace, store: StoreOptions, stop: StopLatch) -> int:
+def replay_command(options: argparse.Namespace, stop: StopLatch) -> int:
     """The command line's `replay`; `stop` is told of signals only for a fork, which is a run like others."""
     _refuse_contradictions(options)
+    store = StoreOptions(
+        options.secrets_dir, os.environ, options.endpoint_url, options.region, options.addressing_style
+    )
     if not options.live:
         chosen = ReplayOptions(
             source=options.source,

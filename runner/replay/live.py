@@ -1,8 +1,8 @@
-"""`--from ENTRY --live`: a fork of a recorded session that goes on with a real model, and with real tools only if asked.
+"""`--from ENTRY --live`: a fork of a recorded session that goes on with a real model, and with real tools if asked to.
 
-The fork is a session of its own in a scratch store, run there by the same code as `runner run`, without a server: nobody
-is asked, and the recorded session, its store and its pipeline are never touched. What came of it is written to a new
-session file.
+The fork is a session of its own in a scratch store, run there by the same code as `runner run`, without a server:
+nobody is asked, and the recorded session, its store and its pipeline are never touched. What came of it is written to
+a new session file.
 """
 
 import contextlib
@@ -124,7 +124,9 @@ def _spec(options: LiveOptions, entries: Sequence[JsonObject], folder: Path) -> 
     """The spec that was given, or one for the recorded model, turned to the fork."""
     launch = None if options.spec is None else load_launch(options.spec, {})
     given: JsonObject = {} if launch is None else launch.spec.model_dump(mode="json", exclude_none=True)
-    agent = {"model": _recorded_model(entries)} if launch is None else _agent(given["agent"], launch)
+    agent: JsonObject = {"model": _recorded_model(entries)}
+    if launch is not None:
+        agent = _agent(given["agent"], launch)
     live = options.tools == "live"
     if not live:
         agent["tools"] = list(selected_built_in(agent.get("tools")))
