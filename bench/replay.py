@@ -1,7 +1,7 @@
 """Replay of a recorded session of 1,000 turns, against reading its lines with `json.loads`.
 
 Ours is all that `runner replay` does with the file, once the process has started; the reference is three times the
-parsing plus 200 µs for each turn. Once with a tool call in each turn, once with a run (and a person's message) for each.
+parsing plus 200 µs for each turn. Once with a tool call in each turn, once with a run (and a person's message) each.
 """
 
 import json

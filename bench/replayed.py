@@ -1,15 +1,16 @@
-"""The measured processes of the replay benchmark, imports aside.
+"""The measured processes of the replay benchmark, the start aside: a session of one turn is replayed before.
 
 `python -m bench.replayed make PATH TURNS TURNS_PER_RUN | parse PATH | replay PATH`: the last two print milliseconds.
 """
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.generate import Session
+from bench.generate import ESCAPED, TIME, Session, Text
 from runner.inspection.source import StoreOptions
 from runner.replay.command import ReplayOptions, replay_source
 
@@ -21,25 +22,25 @@ USAGE = {
 
 def make(path: Path, turns: int, turns_per_run: int) -> None:
     """Turns of one call with 2 KB of output; the last of each run is an answer."""
-    session = Session()
+    session, text = Session(), Text(1, ESCAPED)
     lines: list[dict[str, object]] = [
-        {"type": "session", "version": 3, "id": "bench", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/project"}
+        {"type": "session", "version": 3, "id": "bench", "timestamp": TIME, "cwd": "/pipeline/workspace"}
     ]
     common = {"role": "assistant", "api": "scripted", "provider": "scripted", "model": "bench", "usage": USAGE}
     for turn in range(turns):
         if turn % turns_per_run == 0:
             lines.append(session.user())
         if (turn + 1) % turns_per_run == 0:
-            content = [{"type": "text", "text": session.text(300)}]
+            content = [{"type": "text", "text": text.take(300)}]
             lines.append(session.message(**common, content=content, stopReason="stop"))
             continue
-        call = {"type": "toolCall", "id": f"call_{turn}", "name": "bash", "arguments": {"command": session.text(60)}}
+        call = {"type": "toolCall", "id": f"call_{turn}", "name": "bash", "arguments": {"command": text.take(60)}}
         lines.append(session.message(**common, content=[call], stopReason="toolUse"))
-        output = [{"type": "text", "text": session.text(2000)}]
+        output = [{"type": "text", "text": text.take(2000)}]
         result = {"role": "toolResult", "toolCallId": f"call_{turn}", "toolName": "bash", "content": output}
         lines.append(session.message(**result, details={}, isError=False))
-    text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
+    written = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+    path.write_text(written, encoding="utf-8")
 
 
 def parse(path: Path) -> None:
@@ -67,6 +68,9 @@ def main() -> None:
         case ["parse", path]:
             measure(parse, Path(path))
         case ["replay", path]:
+            with tempfile.TemporaryDirectory(prefix="runner-bench-") as folder:
+                make(Path(folder) / "short.jsonl", 2, 2)
+                replay(Path(folder) / "short.jsonl")
             measure(replay, Path(path))
         case _:
             sys.exit(__doc__)

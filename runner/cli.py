@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from runner.cli_sessions import add_session_commands, run_session_command
+from runner.cli_sessions import add_session_commands, run_session_command, store_options
 from runner.errors import Refused, RunnerError, UsageError
 from runner.exits import Exit
-from runner.replay.arguments import add_replay_options
 from runner.signals import StopLatch
 from runner.version import VERSION
 
@@ -75,12 +74,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
-
-    replay = commands.add_parser(
-        "replay", help="run a recorded pipeline again, without network or side effects, and compare"
-    )
-    add_replay_options(replay)
-    _secrets_argument(replay)
 
     doctor = commands.add_parser("doctor", help="show which isolation holds on this machine, and why")
     doctor.add_argument(
@@ -221,7 +214,7 @@ def _other_command(options: argparse.Namespace, stop: StopLatch) -> int:
         case "replay":
             from runner.replay.command import replay_command
 
-            return replay_command(options, stop)
+            return replay_command(options, store_options(options), stop)
         case "demo":
             from runner.demo import run_demo
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from runner.replay.arguments import add_replay_options
+
 if TYPE_CHECKING:
     from runner.inspection.source import StoreOptions
 
@@ -38,9 +40,13 @@ def add_session_commands(add_parser: AddParser, secrets_argument: Callable[[argp
     diff.add_argument("b", help="the same")
     diff.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 
-    for parser in (inspect, export, diff):
+    replay = add_parser("replay", help="run a recorded pipeline again, without network or side effects, and compare")
+    replay.add_argument("source", help=SOURCE)
+    add_replay_options(replay)
+
+    for parser in (inspect, export, diff, replay):
         damage_argument(parser)
-    for parser in (inspect, export, importing, diff):
+    for parser in (inspect, export, importing, diff, replay):
         store_arguments(parser)
         secrets_argument(parser)
 

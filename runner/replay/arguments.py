@@ -5,8 +5,7 @@ from pathlib import Path
 
 
 def add_replay_options(parser: argparse.ArgumentParser) -> None:
-    """All but the folder of secrets."""
-    parser.add_argument("source", help="a head.json, a manifest or a plain session file: a path, file://… or s3://…")
+    """All but the source and what the other session commands have too."""
     parser.add_argument("--until", metavar="ENTRY", help="replay up to the entry with this id")
     parser.add_argument("--step", action="store_true", help="turn by turn: Enter goes on, q ends")
     parser.add_argument("--format", choices=("text", "json"), default="text", dest="form", help="default: text")
@@ -21,7 +20,3 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
         help="recorded (default): calls get their recorded results, or an error; live: tools run, as in `runner run`",
     )
     live.add_argument("--output", type=Path, metavar="FILE", help="new session file (default: a temporary one)")
-    parser.add_argument("--on-damage", choices=("fail", "skip"), default="fail", help="skip: read on as Pi does")
-    parser.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
-    parser.add_argument("--region", help="S3 region, as `store.region`")
-    parser.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")

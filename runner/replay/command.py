@@ -7,7 +7,6 @@ replay. Nothing but a scratch folder, gone at the end, is written.
 import argparse
 import asyncio
 import gc
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -109,12 +108,9 @@ def _report(
     )
 
 
-def replay_command(options: argparse.Namespace, stop: StopLatch) -> int:
+def replay_command(options: argparse.Namespace, store: StoreOptions, stop: StopLatch) -> int:
     """The command line's `replay`; `stop` is told of signals only for a fork, which is a run like others."""
     _refuse_contradictions(options)
-    store = StoreOptions(
-        options.secrets_dir, os.environ, options.endpoint_url, options.region, options.addressing_style
-    )
     if not options.live:
         chosen = ReplayOptions(
             source=options.source,

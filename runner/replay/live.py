@@ -54,9 +54,8 @@ def run_live(options: LiveOptions, meter: Meter, stop: StopLatch) -> int:
     """Fork, go on, write the fork; returns the exit code of the run. Raises RunnerError."""
     from runner.process import RunOptions, run_process
 
-    output = options.output or Path(tempfile.mkdtemp(prefix="runner-fork-")) / "session.jsonl"
-    if output.exists():
-        raise Refused("output_exists", [f"{output} exists: name another file"])
+    if options.output is not None and options.output.exists():
+        raise Refused("output_exists", [f"{options.output} exists: name another file"])
     with tempfile.TemporaryDirectory(prefix="runner-replay-") as scratch:
         folder = Path(scratch)
         with open_source(
@@ -79,6 +78,7 @@ def run_live(options: LiveOptions, meter: Meter, stop: StopLatch) -> int:
         ending: JsonObject = json.loads(settled.read_text().splitlines()[-1])
         if ending["terminal"] is None:
             return exit_code  # why is on standard error already
+        output = options.output or Path(tempfile.mkdtemp(prefix="runner-fork-")) / "session.jsonl"
         _write_output(folder, ending["terminal"], options, output, meter)
     sys.stdout.write(_report(options, ending["terminal"], output))
     return exit_code
@@ -123,10 +123,8 @@ def _write_fork(session: SessionFile, recording: Recording, address: str, path: 
 def _spec(options: LiveOptions, entries: Sequence[JsonObject], folder: Path) -> JsonObject:
     """The spec that was given, or one for the recorded model, turned to the fork."""
     launch = None if options.spec is None else load_launch(options.spec, {})
-    given: JsonObject = {} if launch is None else launch.spec.model_dump(mode="json", exclude_none=True)
-    agent: JsonObject = {"model": _recorded_model(entries)}
-    if launch is not None:
-        agent = _agent(given["agent"], launch)
+    given: JsonObject = {} if launch is None else launch.spec.model_dump(mode="json", exclude_unset=True)
+    agent = _recorded_agent(entries) if launch is None else _agent(given["agent"], launch)
     live = options.tools == "live"
     if not live:
         agent["tools"] = list(selected_built_in(agent.get("tools")))
@@ -156,20 +154,20 @@ def _spec(options: LiveOptions, entries: Sequence[JsonObject], folder: Path) -> 
 def _agent(agent: JsonObject, launch: Launch) -> JsonObject:
     """The spec's agent, with the paths of scripts made absolute."""
     for model in (agent["model"], *agent.get("fallback_models", ())):
-        if "script" in model:
+        if model.get("script") is not None:
             model["script"] = str(launch.path(model["script"]))
     return agent
 
 
-def _recorded_model(entries: Sequence[JsonObject]) -> JsonObject:
-    """The model that answered last, for its provider's usual address."""
+def _recorded_agent(entries: Sequence[JsonObject]) -> JsonObject:
+    """The model that answered last, at its provider's usual address, with the built-in tools."""
     for entry in reversed(entries):
         if part_of(entry) != "assistant":
             continue
         message = entry["message"]
         api, provider, model = (message.get(name) for name in ("api", "provider", "model"))
         if all(isinstance(name, str) and name for name in (api, provider, model)) and api != "scripted":
-            return {"api": api, "provider": provider, "id": model}
+            return {"model": {"api": api, "provider": provider, "id": model}}
         break
     raise UsageError("the recorded model cannot be asked again: give a spec with one (--spec SPEC)")
 
