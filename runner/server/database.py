@@ -11,9 +11,11 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from runner.server.errors import DatabaseFailed
 from runner.server.rows import SCHEMA, Rows
@@ -27,13 +29,22 @@ SCHEMA_VERSION = 1
 T = TypeVar("T")
 
 
+class _Waiting(Struct, frozen=True):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+_Awaiting: TypeAlias = Future[Any] | _Waiting
+_Job: TypeAlias = tuple[Callable[[Rows], Any], _Awaiting]
+
+
 class Database:
     """Thread-safe. A job gets `Rows`, returns a value, and may raise: then nothing of it is kept."""
 
     def __init__(self, path: Path) -> None:
         """Opens or creates the file. Raises DatabaseFailed if it is not one of ours."""
         self._path = path
-        self._jobs: queue.SimpleQueue[tuple[Callable[[Rows], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
         self._local = threading.local()
         self._read_connections: list[sqlite3.Connection] = []
@@ -67,7 +78,10 @@ class Database:
         return future
 
     async def write(self, job: Callable[[Rows], T]) -> T:
-        return await asyncio.wrap_future(self.submit(job))
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[T] = loop.create_future()
+        self._jobs.put((job, _Waiting(loop, waiting)))
+        return await waiting
 
     async def read(self, job: Callable[[Rows], T]) -> T:
         """The job must not write. It sees what was committed when it began."""
@@ -102,8 +116,8 @@ class Database:
             if last:
                 return
 
-    def _commit(self, group: "list[tuple[Callable[[Rows], Any], Future[Any]]]") -> None:
-        results: list[tuple[Future[Any], Any, BaseException | None]] = []
+    def _commit(self, group: list[_Job]) -> None:
+        results: list[tuple[_Awaiting, Any, BaseException | None]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [(future, *self._savepoint(job)) for job, future in group]
@@ -113,11 +127,7 @@ class Database:
                 self._connection.execute("ROLLBACK")
             failed = DatabaseFailed(f"{self._path} cannot be written ({error})")
             results = [(future, None, failed) for _, future in group]
-        for future, result, error in results:
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+        _tell(results)
         for listener in self._listeners:
             listener()
 
@@ -131,6 +141,31 @@ class Database:
             return None, error
         self._connection.execute("RELEASE job")
         return result, None
+
+
+def _tell(results: "list[tuple[_Awaiting, Any, BaseException | None]]") -> None:
+    """Each job's end to whoever waits for it; a loop is woken once for the whole group."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, BaseException | None]]] = {}
+    for waiting, result, error in results:
+        if isinstance(waiting, _Waiting):
+            by_loop.setdefault(waiting.loop, []).append((waiting.future, result, error))
+        elif error is not None:
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(result)
+    for loop, ended in by_loop.items():
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_settle, ended)
+
+
+def _settle(ended: "list[tuple[asyncio.Future[Any], Any, BaseException | None]]") -> None:
+    for future, result, error in ended:
+        if future.done():  # whoever waited has left
+            continue
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

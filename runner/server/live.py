@@ -44,27 +44,22 @@ def parse_cursor(text: str) -> Cursor | None:
 
 
 class Changes:
-    """Tells readers that something was stored. `tell` may be called by any thread."""
+    """Tells readers that something was stored. Belongs to the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._changed = asyncio.Event()
         self.closing = False
-
-    def tell(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._turn)
 
     def close(self) -> None:
         """Readers end."""
         self.closing = True
-        self._turn()
+        self.tell()
 
     def next(self) -> asyncio.Event:
         """Set at the next change. To be taken before one looks at what is stored."""
         return self._changed
 
-    def _turn(self) -> None:
+    def tell(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -23,12 +23,15 @@ from runner.server.errors import DatabaseFailed
 from runner.server.launching import Order
 from runner.server.processes import Process
 from runner.server.relaunching import GiveUp, Gone, HeadSeen, Leave, Relaunch, TakeRecord, after_exit
+from runner.server.rows import Rows
 from runner.server.taking import Moment
 from settlement.callback import Terminal
 from settlement.receiving import ReceivedTerminal
 from settlement.wire import read
 
 BUSY_ROUND_S = 0.1
+SHORTEST_ROUND_S = 0.02
+"""Between two rounds, however often something is stored."""
 IDLE_ROUND_S = 1.0
 STORE_S = 60.0
 STORE_PAUSE_S = 5.0
@@ -59,6 +62,18 @@ class Rules(Struct, frozen=True):
     """After this a process is killed: it has not kept its own deadline."""
     grace_s: float
     """How long a process that was asked to stop may take."""
+
+
+class _Todo(Struct, frozen=True):
+    """What one look at the stored state finds."""
+
+    due: bool
+    launchable: bool
+    unwanted: set[str]
+
+
+def _look(rows: Rows, now_s: float) -> _Todo:
+    return _Todo(bool(rows.due_tasks(now_s, 1)), bool(rows.launchable(now_s, 1)), rows.unwanted_pipelines())
 
 
 class _Live:
@@ -106,7 +121,7 @@ class Orchestrator:
             wait_s = BUSY_ROUND_S if self._live else IDLE_ROUND_S
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait_s)
-            await asyncio.sleep(0)
+            await asyncio.sleep(SHORTEST_ROUND_S)
 
     async def adopt(self) -> None:
         """Take up what an earlier server left."""
@@ -124,22 +139,24 @@ class Orchestrator:
 
     async def round(self) -> None:
         moment = self._moment()
-        if await self._database.read(lambda rows: rows.due_tasks(moment.now_s, 1)):
+        todo = await self._database.read(lambda rows: _look(rows, moment.now_s))
+        if todo.due:
             for task in await self._database.write(lambda rows: people.expire_tasks(rows, moment)):
                 self._log.info("reply_timeout", task_id=task.task_id, session_id=task.session_id)
-        await self._stop_what_nobody_wants()
+        self._stop_what_nobody_wants(todo.unwanted)
         for live in tuple(self._live.values()):
             gone = self._processes.gone(live.process)
             if gone is not None:
                 del self._live[live.process.pipeline_id]
                 self._conclude_later(live.process.pipeline_id, gone)
-        await self._launch(moment)
+        if todo.launchable:
+            await self._launch(moment)
 
     # --- starting and stopping ------------------------------------------------------------------------------
 
     async def _launch(self, moment: Moment) -> None:
         free = self._rules.slots - len(self._live)
-        if free <= 0 or not await self._database.read(lambda rows: rows.launchable(moment.now_s, 1)):
+        if free <= 0:
             return
         for order in await self._database.write(lambda rows: launching.begin_launches(rows, free, moment)):
             started = await asyncio.to_thread(self._processes.start, order)
@@ -155,10 +172,7 @@ class Orchestrator:
             lambda rows: rows.mark_started(process.pipeline_id, process.attempt, process.pid, process.born)
         )
 
-    async def _stop_what_nobody_wants(self) -> None:
-        if not self._live:
-            return
-        unwanted = await self._database.read(lambda rows: rows.unwanted_pipelines())
+    def _stop_what_nobody_wants(self, unwanted: set[str]) -> None:
         now = self._clock()
         for pipeline_id, live in self._live.items():
             if live.asked_to_stop is None and pipeline_id in unwanted:

@@ -47,9 +47,10 @@ CREATE TABLE IF NOT EXISTS cards (
   digest TEXT NOT NULL, standing TEXT NOT NULL, waiting INTEGER NOT NULL DEFAULT 0, replied INTEGER NOT NULL DEFAULT 0,
   stream_id TEXT NOT NULL, owner TEXT NOT NULL, user TEXT, quote TEXT NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS cards_of_pipeline ON cards (pipeline_id, number);
-CREATE INDEX IF NOT EXISTS cards_by_owner ON cards (stream_id, owner, standing, waiting, replied, number);
-CREATE INDEX IF NOT EXISTS cards_by_user ON cards (stream_id, user, standing, waiting, replied, number);
+CREATE INDEX IF NOT EXISTS cards_by_owner ON cards (stream_id, owner, standing, waiting, number);
+CREATE INDEX IF NOT EXISTS cards_by_user ON cards (stream_id, user, standing, waiting, number);
 CREATE INDEX IF NOT EXISTS cards_by_quote ON cards (stream_id, quote, owner, standing, number);
+CREATE INDEX IF NOT EXISTS cards_by_quote_of_user ON cards (stream_id, quote, user, standing, number);
 CREATE TABLE IF NOT EXISTS replies (
   number INTEGER PRIMARY KEY AUTOINCREMENT, reply_id TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, question_id TEXT,
   pipeline_id TEXT, message TEXT NOT NULL, kept INTEGER NOT NULL DEFAULT 0, answer TEXT NOT NULL,
@@ -228,15 +229,15 @@ class Rows:
         sql = f"SELECT * FROM cards WHERE stream_id = ? AND quote = ? AND {whose} "  # noqa: S608 - one of two column names
         values = (address.stream_id, key, who)
         found = self._one(sql + "AND standing = 'open' ORDER BY number LIMIT 1", *values)
-        return _place(found or self._one(sql + "ORDER BY number LIMIT 1", *values))
+        return _place(found or self._one(sql + "ORDER BY standing, number LIMIT 1", *values))
 
     def first(self, address: Address, *, waiting: bool) -> CardPlace | None:
         whose, who = _whose(address)
         sql = (
             f"SELECT * FROM cards WHERE stream_id = ? AND {whose} AND standing = 'open' AND waiting = ? "  # noqa: S608 - see above
-            "AND replied IN (0, ?) ORDER BY number LIMIT 1"
+            "AND (waiting = 1 OR replied = 0) ORDER BY number LIMIT 1"
         )
-        return _place(self._one(sql, address.stream_id, who, waiting, waiting))
+        return _place(self._one(sql, address.stream_id, who, waiting))
 
     # --- replies --------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.server.answers import TooLarge, body_of, refused
+from runner.server.answers import TooLarge, answer, body_of, refused
 from runner.server.endpoints import Endpoint
 from runner.server.service import service_of
 from runner.server.taking import take_heartbeat, take_question, take_terminal
 from settlement.callback import Terminal
-from settlement.heartbeat import Heartbeat
+from settlement.heartbeat import Heartbeat, HeartbeatAnswer
 from settlement.question import Question, for_log
 from settlement.receiving import (
     MAX_RECEIVED_BYTES,
@@ -22,7 +22,6 @@ from settlement.receiving import (
     receive_question,
     receive_terminal,
 )
-from settlement.wire import json_bytes
 
 REFUSALS: Final = (400, 401, 403, 404, 409, 413, 422, 503)
 _TOO_LARGE = Problem("too-large", f"more than {MAX_RECEIVED_BYTES} bytes")
@@ -85,7 +84,7 @@ async def heartbeat(request: Request) -> Response:
     found = await service.database.write(lambda rows: take_heartbeat(rows, received, moment))
     if isinstance(found, Problem):
         return refused(found)
-    return Response(json_bytes(found), media_type="application/json")
+    return answer(found)
 
 
 def _noted(request: Request, found: Problem) -> Response:
@@ -122,6 +121,6 @@ ENDPOINTS: Final = (
         "signature",
         REFUSALS,
         body=Heartbeat,
-        answer=None,
+        answer=HeartbeatAnswer,
     ),
 )

@@ -36,6 +36,8 @@ from runner.spec import is_loopback
 from runner.wiring import store_opener
 
 DRAIN_S = 3
+SWITCH_S = 0.0005
+"""The writing thread gives the interpreter up at each statement; it must not wait long to get it back."""
 MARGIN_S = 60.0
 """What a process may take beyond its own deadlines before it is killed."""
 STOP_MARGIN_S = 10.0
@@ -65,13 +67,14 @@ def serve(options: ServeOptions) -> int:
                 signal.signal(stop_signal, _ignore)  # uvicorn raises it again once everything is closed
 
             async def run() -> int:
-                changes = Changes(asyncio.get_running_loop())
+                changes = Changes()
                 service = Service(
                     database, signing, token, folder, Transcripts(store), changes, log, options.reply_timeout_s
                 )
                 orchestrator = orchestrator_of(service)
                 return await _run(service, orchestrator, listening, url, loopback=is_loopback(options.host))
 
+            sys.setswitchinterval(SWITCH_S)
             return asyncio.run(run())
         finally:
             database.close()
@@ -85,10 +88,13 @@ async def _run(
 ) -> int:
     loop = asyncio.get_running_loop()
 
-    def on_commit() -> None:
+    def look() -> None:
         service.changes.tell()
+        orchestrator.wake()
+
+    def on_commit() -> None:
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(orchestrator.wake)
+            loop.call_soon_threadsafe(look)
 
     service.database.on_commit(on_commit)
     app = build_app(service, port=listening.getsockname()[1], loopback=loopback)

@@ -24,7 +24,7 @@ from settlement.commit_rule import (
     decide_question,
     withdraw_all,
 )
-from settlement.heartbeat import Heartbeat
+from settlement.heartbeat import Heartbeat, HeartbeatAnswer
 from settlement.receiving import Problem, ReceivedQuestion, ReceivedTerminal
 from settlement.routing import CardPlace
 from settlement.tasks import Task, after_terminal
@@ -117,7 +117,7 @@ def _judged(
     settle_debts(rows, task, decision.pipeline, decision.owed, moment)
 
 
-def take_heartbeat(rows: Rows, heartbeat: Heartbeat, moment: Moment) -> Problem | dict[str, str | None]:
+def take_heartbeat(rows: Rows, heartbeat: Heartbeat, moment: Moment) -> Problem | HeartbeatAnswer:
     """The answer's body: `cancel` where the task is over, else nothing is asked for."""
     found = _found(rows, heartbeat.pipeline_id)
     if found is None:
@@ -131,7 +131,7 @@ def take_heartbeat(rows: Rows, heartbeat: Heartbeat, moment: Moment) -> Problem 
         rows.save_heard(pipeline.pipeline_id, heartbeat.attempt)
     data = heartbeat.model_dump(mode="json", include={"phase", "turn", "usage", "attempt"})
     say(rows, session.session_id, "heartbeat", moment, pipeline_id=pipeline.pipeline_id, **data)
-    return {"action": "cancel" if task.over and pipeline.judgement is None else None}
+    return HeartbeatAnswer(action="cancel" if task.over and pipeline.judgement is None else None)
 
 
 # --- what several transactions share ------------------------------------------------------------------------

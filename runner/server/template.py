@@ -48,7 +48,7 @@ class Template:
             "attempt": order.attempt,
             "session": {"id": order.session_id, "restore": _restore(order)},
             "workspace": str(self._folder.workspaces / order.session_id),
-            "server": _with(document.get("server"), {"base_url": base_url}),
+            "server": _with(document.get("server"), {"base_url": base_url, "heartbeat_path": "/v1/heartbeats"}),
             "labels": _with(document.get("labels"), {}) | {"stream_id": order.stream_id, "owner": order.owner},
         }
         if order.input:
