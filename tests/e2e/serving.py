@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -111,8 +112,10 @@ class Serving:
     def state(self, session_id: str) -> str:
         return self.session(session_id)["tasks"][-1]["state"]
 
-    def reply(self, question_id: str, message: str = "staging", reply_id: str = "r1") -> httpx.Response:
-        return self.post(f"/api/questions/{question_id}/reply", {"reply_id": reply_id, "message": message})
+    def reply(self, question_id: str, message: str = "staging", reply_id: str | None = None) -> httpx.Response:
+        """Without `reply_id`: another answer than any before."""
+        body = {"reply_id": reply_id or uuid4().hex, "message": message}
+        return self.post(f"/api/questions/{question_id}/reply", body)
 
     def cancel(self, task_id: str) -> httpx.Response:
         return self.post(f"/api/tasks/{task_id}/cancel")
