@@ -8,6 +8,7 @@ import os
 import platform
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ class Facts:
     pids_group: bool
     metadata_route: str | None
     """The interface by which packets to the metadata address would leave."""
+    closed_folder: str | None = None
+    """The folder on the way to the interpreter that the tools' own user may not enter."""
 
 
 def run_doctor(settings: IsolationSettings | None, environ: Mapping[str, str]) -> tuple[str, Exit]:
@@ -117,7 +120,17 @@ def find_facts() -> Facts:
         routes = ""
     user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     system = f"{platform.system()} {platform.release()}"
-    return Facts(user, system, find_bubblewrap(), group is not None, route_to(METADATA_ADDRESS, routes))
+    closed = closed_folder(Path(sys.base_prefix)) if os.geteuid() == 0 else None
+    return Facts(user, system, find_bubblewrap(), group is not None, route_to(METADATA_ADDRESS, routes), closed)
+
+
+def closed_folder(path: Path) -> str | None:
+    """The outermost folder on a path, itself included, that only its owner and group may enter."""
+    real = path.resolve()
+    for folder in reversed((real, *real.parents)):
+        if not folder.stat().st_mode & 0o001:
+            return str(folder)
+    return None
 
 
 def route_to(address: str, routes: str) -> str | None:
@@ -147,6 +160,11 @@ def report(verdicts: Sequence[Verdict], facts: Facts, settings: IsolationSetting
         network = "" if settings.network else " with `network: false`"
         lines.append(
             f"this launch would be refused: it requires {settings.required}{network}, which does not hold here"
+        )
+    if facts.closed_folder is not None:
+        lines.append(
+            f"Python lies in {facts.closed_folder}, which the tools' own user may not enter: install it elsewhere, or "
+            "tools of `process` and `landlock` run as root without capabilities"
         )
     pids = "can be had" if facts.pids_group else "cannot be had: only the limit per user binds"
     lines.append(f"control group for the number of processes: {pids}")

@@ -11,6 +11,8 @@ from runner.errors import Refused
 from runner.spec import HttpServer, ModelSpec, SecretRef, Spec
 
 AWS_NAMES = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+DEFAULT_FOLDER = Path("/run/secrets/runner")
+"""Of the command line's `--secrets-dir`. It need not be there."""
 MAX_SECRET_BYTES = 64 * 1024
 
 
@@ -75,8 +77,13 @@ def _references(spec: Spec) -> Iterator[SecretRef]:
 def load_secrets(folder: Path, names: Iterable[str], environ: MutableMapping[str, str]) -> Secrets:
     """Read the named secrets; a file wins over the variable. The variables are removed from `environ` either way.
 
-    Raises Refused (exit 78) for a file that is there and cannot be read.
+    Raises Refused (exit 78) for a file that is there and cannot be read, and for a folder that is not there although it
+    was named: a mistyped path would pass for a launch without secrets.
     """
+    if folder != DEFAULT_FOLDER and not folder.is_dir():
+        raise Refused(
+            "secret_unreadable", [f"--secrets-dir: {folder} is no folder: correct the path, or leave the option out"]
+        )
     values: dict[str, str] = {}
     for name in names:
         from_environment = environ.pop(name.upper(), None)

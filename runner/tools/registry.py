@@ -6,6 +6,7 @@ into this process.
 
 import importlib
 import inspect
+import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -41,6 +42,10 @@ def tool_name_problems(names: Iterable[str]) -> list[str]:
             parts = [*module.split("."), *path.split(".")]
             if not all(part.isidentifier() for part in parts):
                 problems.append(f"{place}: {name!r} must be `module:object`")
+            elif not module_is_there(module):
+                problems.append(
+                    f"{place}: there is no module {module!r}: install it, or add its folder to the variable PYTHONPATH"
+                )
         elif name not in BUILT_IN_TOOLS and name not in ASKING_TOOLS and _entry_point(name) is None:
             problems.append(
                 f"{place}: there is no tool {name!r}: name {', '.join(BUILT_IN_TOOLS)}, an installed entry point of "
@@ -48,6 +53,28 @@ def tool_name_problems(names: Iterable[str]) -> list[str]:
             )
         seen.add(name)
     return problems
+
+
+def module_is_there(name: str) -> bool:
+    """Whether a module can be found, without importing it or its packages. True where only importing would tell."""
+    path: Sequence[str] | None = None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        whole = ".".join(parts[:depth])
+        if whole in sys.modules:
+            path = getattr(sys.modules[whole], "__path__", None)
+        else:
+            try:
+                found = (finder.find_spec(whole, path) for finder in sys.meta_path)
+                spec = next((spec for spec in found if spec is not None), None)
+            except Exception:  # noqa: BLE001 - finders are anybody's; one that fails has told nothing
+                return True
+            if spec is None:
+                return False
+            path = spec.submodule_search_locations
+        if path is None:  # a module, which holds no others
+            return depth == len(parts)
+    return True
 
 
 def selected_built_in(names: Sequence[str] | None) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ def anyio_backend() -> str:
 async def test_the_example_of_own_tools_works_as_described(tmp_path: Path) -> None:
     (tmp_path / "weather_tools.py").write_text(FILES["weather_tools.py"])
     names = json.loads(FILES["spec-tools.json"])["tools"]
-    assert tool_name_problems(names) == []
     with importable(tmp_path):
+        assert tool_name_problems(names) == []
         tools = load_own_tools(names)
     assert [tool.name for tool in tools] == ["forecast", "cities"]
     forecast = named(tools, "forecast")
@@ -60,7 +60,9 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
         f"| `grep` | {searching.GREP_MATCHES} matches, 50 KB, lines of {searching.LINE_CHARS} characters |",
         f"| `find`, `ls` | {searching.FIND_RESULTS} and {searching.LS_ENTRIES} entries, 50 KB |",
         f"`limit` up to {searching.MOST_RESULTS} |",
-        f"| {file_worker.CALL_S:g} s; a search ends itself after {searching.SEARCH_S:g} s",
+        f"| {file_worker.CALL_S:g} s, also where a pattern",
+        f"a search otherwise ends itself after {searching.SEARCH_S:g} s",
+        f"what does not end is killed {file_worker.GRACE_S:g} s later |",
         f"| a call of an MCP server | {mcp_servers.CALL_S:g} s |",
         f"| text of any result, errors too | {result_limits.MAX_TEXT_BYTES >> 10} KB |",
         f"| {result_limits.MAX_IMAGES}, each {images.MAX_IMAGE_BYTES / 1e6:g} MB and {images.MAX_IMAGE_SIDE} pixels",

@@ -4,7 +4,7 @@ import json
 import resource
 from pathlib import Path
 
-from tests.e2e.scene import OWN_TOOLS, Scene, ask, call, calls, messages, stored_entries, text
+from tests.e2e.scene import OWN_TOOLS, Json, Scene, ask, call, calls, messages, stored_entries, text
 from tests.fakes.callback_server import CallbackServer
 
 
@@ -80,6 +80,35 @@ def test_a_tool_that_may_not_ask_cannot_fake_a_question(scene: Scene, server: Ca
 
     assert run.settlement["kind"] == "success"
     assert run.terminal["usage"]["requests"] == 2
+
+
+def test_a_question_out_of_bounds_is_an_error_result_and_nobody_is_asked(scene: Scene, server: CallbackServer) -> None:
+    eleven = [f"option {number}" for number in range(11)]
+    wrong: list[Json] = [
+        {"options": ["only one"]},
+        {"options": eleven},
+        {"options": ["a", "a"]},
+        {"question": "x" * 100_000},
+        {"context": "x" * 1_000_000},
+    ]
+    asks = [ask(f"c{index}", **arguments) for index, arguments in enumerate(wrong)]
+    form = call("collect_form_input", "form", component_dsl_schema={})
+    run = scene.run(scene.spec([calls(*asks, form), text("Then I decide myself.")]))
+
+    assert run.settlement == {"kind": "success", "text": "Then I decide myself.", "structured": None}
+    assert server.cards == []
+    results = messages(stored_entries(scene.store, run.terminal), "toolResult")
+    assert [result["isError"] for result in results] == [True] * 6
+
+
+def test_a_question_at_its_bounds_reaches_the_server_untouched(scene: Scene, server: CallbackServer) -> None:
+    options = [f"{number}: " + "ö" * 100 for number in range(10)]
+    question, context = "Which one?\n" * 100, "\u2028 long \x1b[31m " * 500
+    run = scene.run(scene.spec([calls(ask(question=question, context=context, options=options))]))
+
+    assert run.settlement["kind"] == "ask_user"
+    (card,) = server.cards
+    assert (card.question, card.context, card.options) == (question, context, tuple(options))
 
 
 def test_a_reply_starts_a_second_process_that_restores_and_succeeds(scene: Scene, server: CallbackServer) -> None:

@@ -1,7 +1,10 @@
 """No end of the process leaves a tool's process or folder behind, and no tool keeps the log from being frozen."""
 
+import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,14 @@ def marked(scene: Scene) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Another process does it, which tells nobody."""
+    until = time.monotonic() + 20
+    while not condition() and time.monotonic() < until:
+        os.sched_yield()
+    return condition()
 
 
 def left_of(folder: Path) -> list[str]:
@@ -132,13 +143,52 @@ def test_a_process_that_is_cut_off_ends_its_tools_and_removes_their_folders(loca
 
 
 def test_a_launch_that_is_stopped_while_its_isolation_is_attacked_claims_nothing(local_scene: Scene) -> None:
+    """The attack is held by a `bwrap` that hangs, and tells of it by a file."""
     temporary = with_own_temporary_folder(local_scene)
+    programs = local_scene.folder / "programs"
+    programs.mkdir()
+    began = local_scene.folder / "began"
+    os.mkfifo(began)
+    (programs / "bwrap").write_text(f"#!/bin/sh\necho began > {began}\nsleep 600 {mark(local_scene)}\n")
+    (programs / "bwrap").chmod(0o755)
+    local_scene.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
     process = local_scene.start(local_scene.spec([text("Done.")], isolation={"required": "process"}))
+    assert began.read_text() == "began\n"
+    process.signal(signal.SIGTERM)
+    run = process.finish()
+
+    assert run.exit == 143
+    assert run.error["reason"] == "stopped_before_commit"
+    assert not (local_scene.store / "pipelines").exists()
+    assert left_of(temporary) == []
+
+
+def test_a_runner_that_is_killed_leaves_no_tool_and_no_folder_of_theirs(local_scene: Scene) -> None:
+    temporary = with_own_temporary_folder(local_scene)
+    command = f"(setsid sh -c 'trap \"\" TERM; sleep 600; : {mark(local_scene)}' &); echo there; sleep 600"
+    process = local_scene.start(local_scene.spec([calls(call("bash", command=command)), text("never")]), "--events")
+    process.wait_for(lambda line: line["type"] == "tool_execution_update")
+    assert marked(local_scene) != []
+    process.signal(signal.SIGKILL)
+    process.finish()
+
+    assert eventually(lambda: marked(local_scene) == [])
+    assert eventually(lambda: not [name for name in left_of(temporary) if name.startswith("pipeline-tools-")])
+
+
+def test_a_search_that_would_never_end_ends_with_the_run(local_scene: Scene) -> None:
+    temporary = with_own_temporary_folder(local_scene)
+    (local_scene.folder / "workspace").mkdir()
+    (local_scene.folder / "workspace" / "text").write_text("a" * 100 + "\n")
+    limits = {"grace_s": 10, "deadline_s": 100}
+    spec = local_scene.spec([calls(call("grep", pattern="(a+)+$b")), text("never")], limits=limits)
+    process = local_scene.start(spec, "--events")
     process.wait_for_log("isolation")
     process.signal(signal.SIGTERM)
     run = process.finish()
 
-    assert run.exit in (0, 143), "it may have been claimed by then"
+    assert run.settlement["reason"] == "cancelled"
+    assert run.checkpoint["decision"] == "commit"
     assert left_of(temporary) == []
 
 

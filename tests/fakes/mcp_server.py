@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,24 +136,55 @@ def serve_stdio() -> None:
             send(response)
 
 
+@dataclass
+class HttpMcp:
+    """A server over streamable HTTP, and what it was sent."""
+
+    url: str = ""
+    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """Of each request, by lower-case name."""
+    methods: list[str] = field(default_factory=list[str])
+    """Of each message, in order."""
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    seen_headers: ClassVar[list[dict[str, str]]] = []
+    """Calls of tools are answered by a stream of events, everything else by JSON."""
+
+    served: ClassVar[HttpMcp]
 
     def do_POST(self) -> None:
-        self.seen_headers.append({name.lower(): value for name, value in self.headers.items()})
+        self.served.headers.append({name.lower(): value for name, value in self.headers.items()})
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        response = answer(message, lambda _message: None)
-        if response is None:
-            self.send_response(202)
-            self.send_header("content-length", "0")
-            self.end_headers()
+        self.served.methods.append(message.get("method", ""))
+        if message.get("method") == "notifications/cancelled":
+            self.served.cancelled.set()
+        if message.get("method") == "tools/call":
+            self._stream(message)
             return
-        body = json.dumps(response).encode()
-        self.send_response(200)
+        response = answer(message, lambda _message: None)
+        body = b"" if response is None else json.dumps(response).encode()
+        self.send_response(202 if response is None else 200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _stream(self, message: dict[str, Any]) -> None:
+        def send(event: dict[str, Any]) -> None:
+            self.wfile.write(b"event: message\ndata: %s\n\n" % json.dumps(event).encode())
+            self.wfile.flush()
+
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        response = answer(message, send)
+        if response is not None:
+            send(response)
+            return
+        while not (self.served.cancelled.wait(0.02) or self.served.closing.is_set()):
+            pass
 
     def do_GET(self) -> None:
         self.send_error(405)
@@ -164,18 +196,22 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_http() -> Generator[tuple[str, list[dict[str, str]]]]:
-    """Its URL, and the headers of all requests so far."""
+def serve_http() -> Generator[HttpMcp]:
+    """A server on loopback for as long as the context lasts."""
+    served = HttpMcp()
 
     class Handler(_Handler):
-        seen_headers: ClassVar[list[dict[str, str]]] = []
+        pass
 
+    Handler.served = served
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served.url = f"http://127.0.0.1:{server.server_address[1]}/mcp"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/mcp", Handler.seen_headers
+        yield served
     finally:
+        served.closing.set()
         server.shutdown()
         server.server_close()
         thread.join()

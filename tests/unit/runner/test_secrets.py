@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.cli import build_parser
 from runner.errors import Refused
 from runner.launch import parse_spec
-from runner.secrets import MAX_SECRET_BYTES, Secrets, load_secrets, missing_secrets, required_names, wanted_names
+from runner.secrets import (
+    DEFAULT_FOLDER,
+    MAX_SECRET_BYTES,
+    Secrets,
+    load_secrets,
+    missing_secrets,
+    required_names,
+    wanted_names,
+)
 from runner.spec import Spec
 
 
@@ -36,6 +45,19 @@ def test_a_file_wins_over_the_variable_which_is_removed_all_the_same(tmp_path: P
     assert environ == {"PATH": "/bin"}
 
 
+def test_a_folder_that_was_named_and_is_missing_or_no_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "missing", tmp_path / "file"):
+        with pytest.raises(Refused, match=rf"--secrets-dir: .*{folder.name} is no folder") as refused:
+            load_secrets(folder, [], {})
+        assert refused.value.reason == "secret_unreadable"
+
+
+def test_the_default_folder_need_not_be_there() -> None:
+    assert build_parser().parse_args(["check"]).secrets_dir == DEFAULT_FOLDER
+    load_secrets(DEFAULT_FOLDER, [], {})
+
+
 def test_line_ends_are_taken_off_and_inner_lines_are_kept(tmp_path: Path) -> None:
     (tmp_path / "callback_secret").write_bytes(b"first\nsecond \r\n\n")
     assert load_secrets(tmp_path, ["callback_secret"], {}).get("callback_secret") == "first\nsecond "
@@ -54,12 +76,6 @@ def test_a_secret_file_that_is_none_is_refused_and_named(tmp_path: Path, content
     with pytest.raises(Refused, match="callback_secret") as refused:
         load_secrets(tmp_path, ["callback_secret"], {})
     assert refused.value.reason == "secret_unreadable"
-
-
-def test_a_folder_that_is_missing_or_no_folder_has_no_secrets(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "missing", tmp_path / "file"):
-        assert load_secrets(folder, ["callback_secret"], {}).get("callback_secret") is None
 
 
 def test_the_representation_names_secrets_and_shows_none() -> None:

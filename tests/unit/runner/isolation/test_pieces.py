@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.doctor import route_to
+from runner.doctor import closed_folder, route_to
 from runner.isolation.call_filter import call_filter
 from runner.isolation.cgroup import pids_parents
+from runner.isolation.confinement import Level
 from runner.isolation.environment import ALLOWED, loader_variables, tool_environment
+from runner.isolation.establish import too_weak
 from runner.isolation.grounds import lies_in, outermost
 from runner.isolation.limits import Limits, rlimits
 from runner.isolation.port import ExitStatus
 from runner.isolation.process_table import ProcessRow, descendants, parse_stat, strays
+from runner.isolation.promises import Verdict
 from runner.isolation.self_test import Attacked, judge
+from runner.isolation.settings import IsolationSettings
 from runner.isolation.tool_process import exit_status
 from runner.isolation.tool_user import COUNT, FIRST, ToolUser, choose_user
 
@@ -186,3 +190,37 @@ def test_one_line_of_a_secret_of_several_is_enough_and_short_ones_are_chance() -
 
 def test_what_only_the_runner_can_see_counts_too() -> None:
     assert judge(attacked(arrived=True, survivor=True), {}).keys() == {"network", "survivor"}
+
+
+def test_the_folder_that_keeps_others_from_the_interpreter_is_named(tmp_path: Path) -> None:
+    inner = tmp_path / "closed" / "inner"
+    inner.mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    (tmp_path / "closed").chmod(0o700)
+    assert closed_folder(inner) in {str(folder.resolve()) for folder in (inner, *inner.parents)}
+    assert closed_folder(Path("/usr")) is None
+
+
+def verdict(level: Level, why: str | None = None, **managed: str) -> Verdict:
+    return Verdict(level, f"a long description of {level}", managed, why, network=True)
+
+
+def test_a_refusal_is_one_sentence_with_the_best_try_of_each_level_that_would_do() -> None:
+    settings = IsolationSettings(Path("/w"), (), {}, required="landlock")
+    tried = [
+        verdict("namespace", "x" * 1000),
+        verdict("landlock", "it cannot be started"),
+        verdict("landlock", session_log="reads /log"),
+        verdict("process"),
+    ]
+    (sentence,) = too_weak(settings, tried)
+    assert sentence.startswith("isolation.required is landlock, which does not hold here (namespace: xxx")
+    assert "landlock: a tool can read or write the session log (reads /log)" in sentence
+    assert "description" not in sentence
+    assert "process" not in sentence
+    assert len(sentence) < 500
+
+
+def test_a_refusal_says_that_bubblewrap_is_missing() -> None:
+    (sentence,) = too_weak(IsolationSettings(Path("/w"), (), {}, required="namespace"), [])
+    assert "no bubblewrap was found" in sentence

@@ -134,19 +134,19 @@ async def test_a_set_up_that_is_cancelled_leaves_no_server(spawner: PlainSpawner
 
 
 async def test_a_server_over_http_is_called_with_its_headers(spawner: PlainSpawner, workspace: Path) -> None:
-    with mcp_server.serve_http() as (url, headers):
-        servers = await connect_servers([McpHttp("web", url, {"authorization": "Bearer x"})], spawner, workspace)
+    with mcp_server.serve_http() as served:
+        servers = await connect_servers([McpHttp("web", served.url, {"authorization": "Bearer x"})], spawner, workspace)
         assert await text_from(named(servers.tools, "web__add"), a=1, b=2) == "3"
         await servers.close()
-    assert {each.get("authorization") for each in headers} == {"Bearer x"}
+    assert {each.get("authorization") for each in served.headers} == {"Bearer x"}
     assert spawner.started == []
 
 
 async def test_a_server_over_http_that_is_gone_makes_its_calls_error_results(
     spawner: PlainSpawner, workspace: Path
 ) -> None:
-    with mcp_server.serve_http() as (url, _headers):
-        servers = await connect_servers([McpHttp("web", url)], spawner, workspace)
+    with mcp_server.serve_http() as served:
+        servers = await connect_servers([McpHttp("web", served.url)], spawner, workspace)
     assert "web__add failed" in await error_from(named(servers.tools, "web__add"), a=1, b=2)
     await servers.close()
 

@@ -32,11 +32,25 @@ def test_known_names_are_no_problem() -> None:
         (["bash", "bash"], "agent.tools[1]: 'bash' is named twice"),
         (["a b:c"], "agent.tools[0]: 'a b:c' must be `module:object`"),
         ([":x"], "must be `module:object`"),
+        (["no.such.module:x"], "agent.tools[0]: there is no module 'no.such.module': install it"),
+        (["json.nothing:x"], "there is no module 'json.nothing'"),
+        (["math.inner:x"], "there is no module 'math.inner'"),
     ],
 )
 def test_other_names_are_problems_with_their_place(names: list[str], said: str) -> None:
     (problem,) = tool_name_problems(names)
     assert said in problem
+
+
+def test_whether_a_module_is_there_is_found_out_without_importing_it(tmp_path: Path) -> None:
+    package = tmp_path / "not_to_be_imported"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "inner.py").write_text("raise RuntimeError('imported')")
+    with importable(tmp_path):
+        assert tool_name_problems(["not_to_be_imported:x", "not_to_be_imported.inner:x"]) == []
+        assert tool_name_problems(["not_to_be_imported.other:x"]) != []
+    assert "not_to_be_imported" not in sys.modules
 
 
 def test_functions_tools_and_lists_of_them_are_loaded() -> None:
