@@ -62,7 +62,7 @@ def _replayed(
     stepper = None
     if options.step:
         out = sys.stderr if options.form == "json" else sys.stdout
-        stepper = Stepper(given.entries, stdin.readline, out)
+        stepper = Stepper(given.entries, stdin.readline, out, echoes=stdin.isatty())
     else:
         meter.begin("replaying", None, "turns")
     stopped = False

@@ -126,7 +126,8 @@ class Player:
         if self._number >= len(turns):
             if self._run.end == "left":
                 raise tape.leave()
-            asked = f"the model was asked again, with {len(context.messages)} messages of this run"
+            count = len(context.messages)
+            asked = f"the model was asked again, with {count} {'message' if count == 1 else 'messages'} of this run"
             follows = tape.expected
             if follows is None:
                 follows = next(

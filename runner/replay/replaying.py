@@ -61,6 +61,8 @@ async def replay(given: Given, log: ReplayLog, on_turn: OnTurn) -> Replayed:
     left: list[int] = []
     try:
         outcome = await _play(shared, pieces, left)
+        if given.cut and left:
+            left.pop()  # that is where more follows
         if not tape.over:
             tape.take_over(len(own))
     except ReplayOver:

@@ -18,10 +18,12 @@ PROMPT = "Enter: next turn, q: quit > "
 class Stepper:
     """Called after each turn; true once a person has had enough."""
 
-    def __init__(self, entries: Sequence[JsonObject], read: Callable[[], str], out: TextIO) -> None:
+    def __init__(self, entries: Sequence[JsonObject], read: Callable[[], str], out: TextIO, *, echoes: bool) -> None:
+        """`echoes`: what is typed shows up on `out`, as at a terminal."""
         self._entries = entries
         self._read = read
         self._out = out
+        self._echoes = echoes
         self._turn = 0
         self._shown = 0
 
@@ -36,7 +38,7 @@ class Stepper:
         self._out.write(PROMPT)
         self._out.flush()
         answer = self._read()
-        self._out.write("" if answer.endswith("\n") else "\n")
+        self._out.write("" if self._echoes and answer.endswith("\n") else "\n")
         return not answer or answer.strip().lower() in ("q", "quit")
 
 
