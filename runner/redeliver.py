@@ -20,7 +20,8 @@ from runner.exits import Exit
 from runner.logs import Logger, configure_logs
 from runner.secrets import AWS_NAMES, load_secrets
 from runner.spec import StoreSpec, address_problem
-from runner.wiring import HttpCourier, store_opener
+from runner.store_access import store_opener
+from runner.wiring import HttpCourier
 from settlement.errors import SecretInvalid
 from settlement.signing import CallbackSecrets
 from settlement.verdict import Delivered, GaveUp, Rejected

@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,6 @@ from checkpoint.head_writer import HeadWriter
 from checkpoint.jsontypes import JsonObject
 from checkpoint.keys import head_key
 from checkpoint.store.conditions import prove_conditions
-from checkpoint.store.file_store import FileStore
-from checkpoint.store.opening import open_store
-from checkpoint.store.s3_client import S3Credentials
 from checkpoint.store.s3_store import S3Store
 from runner.interruption import ASK_TOOLS
 from runner.isolation.from_launch import isolation_settings
@@ -25,9 +21,9 @@ from runner.parts import Channel, Parts
 from runner.question_gate import QuestionSender
 from runner.secrets import Secrets
 from runner.signals import StopLatch
-from runner.spec import StoreSpec
 from runner.standing import Standing
 from runner.stdout import JsonLines
+from runner.store_access import store_opener
 from runner.timebox import Timebox
 from runner.tool_space import ToolSpace
 from runner.tools.mcp_settings import with_secrets
@@ -37,26 +33,6 @@ from settlement.wire import time_text
 if TYPE_CHECKING:
     from runner.control import Control
     from settlement.delivery import Delivery, Try
-
-
-def store_opener(settings: StoreSpec, base: Path, secrets: Secrets) -> Callable[[str], FileStore | S3Store]:
-    """Opens any address with the endpoint and the credentials of this launch."""
-    key_id, key = secrets.get("aws_access_key_id"), secrets.get("aws_secret_access_key")
-    credentials = None
-    if key_id is not None and key is not None:
-        credentials = S3Credentials(key_id, key, secrets.get("aws_session_token"))
-
-    def open_address(uri: str) -> FileStore | S3Store:
-        return open_store(
-            uri,
-            relative_to=base,
-            endpoint_url=settings.endpoint_url,
-            region=settings.region,
-            addressing_style=settings.addressing_style,
-            credentials=credentials,
-        )
-
-    return open_address
 
 
 def log_try(log: Logger, event: str, tried: "Try", **more: str) -> None:

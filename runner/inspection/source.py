@@ -63,7 +63,7 @@ class StoreOptions:
         """Opens the store at an address; reads the AWS secrets. Raises Refused for a secret that cannot be read."""
         from runner.secrets import AWS_NAMES, load_secrets
         from runner.spec import StoreSpec
-        from runner.wiring import store_opener
+        from runner.store_access import store_opener
 
         secrets = load_secrets(self.secrets_folder, AWS_NAMES, self.environ)
         settings = StoreSpec.model_validate(

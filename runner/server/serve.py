@@ -33,7 +33,7 @@ from runner.server.settings import CommandTemplate, Folder, ServeOptions, Token,
 from runner.server.template import Template, load_template
 from runner.server.transcripts import Transcripts
 from runner.spec import is_loopback
-from runner.wiring import store_opener
+from runner.store_access import store_opener
 
 DRAIN_S = 3
 SWITCH_S = 0.0005
