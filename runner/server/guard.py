@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.server.answers import problem
+from runner.server.page import PREFIX, sign_in_page
 from runner.server.settings import Token
 
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
@@ -60,23 +61,24 @@ class Guard:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if self._loopback and not _is_loopback_host(headers.get("host", "")):
             return problem(421, "other-host", "this server answers to a loopback address only")
-        if path.startswith("/v1/") or path in OPEN_PATHS:
+        if path.startswith(("/v1/", PREFIX)) or path in OPEN_PATHS:
             return None
+        browses = path == "/" and "text/html" in headers.get("accept", "")
         if path == "/" and method == "GET" and b"token=" in scope["query_string"]:
-            return self._sign_in(scope["query_string"])
+            return self._sign_in(scope["query_string"]) or (sign_in_page(wrong=True) if browses else _unauthorized())
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._token.fits(shown.strip()):
             return None
         if not self._token.cookie_fits(_cookie(headers.getlist("cookie"), self._cookie_name)):
-            return _unauthorized()
+            return sign_in_page(wrong=False) if browses else _unauthorized()
         if method not in SAFE_METHODS and not _same_origin(headers):
             return problem(403, "other-origin", "send the header X-Runner: 1, from a page of this server")
         return None
 
-    def _sign_in(self, query: bytes) -> Response:
+    def _sign_in(self, query: bytes) -> Response | None:
         shown = parse_qs(query.decode("latin-1")).get("token", [""])[0]
         if not self._token.fits(shown):
-            return _unauthorized()
+            return None
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
             self._cookie_name, self._token.cookie, max_age=YEAR_S, path="/", httponly=True, samesite="strict"

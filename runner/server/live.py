@@ -125,14 +125,17 @@ def _after_event(cursor: Cursor, number: int, kind: str, data: str) -> Cursor:
 
 
 def live_messages(folder: Folder, cursor: Cursor) -> tuple[list[JsonObject], Cursor]:
-    """The whole messages that the running process has said, and the cursor after them."""
+    """The whole messages that the running process has said, and the cursor after the last of them: what it is saying
+    right now is read from its beginning by whoever goes on there.
+    """
     messages: list[JsonObject] = []
-    while found := _new_lines(folder, cursor):
-        for _, line in found:
+    place = cursor
+    while found := _new_lines(folder, place):
+        for place, line in found:
             event = msgspec.json.decode(line, type=JsonObject)["event"]
             if event.get("type") == "message_end":
                 messages.append(event["message"])
-        cursor = found[-1][0]
+                cursor = place
     return messages, cursor
 
 

@@ -33,6 +33,8 @@ from settlement.routing import from_api
 
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 STORE_S = 60.0
+RECONNECT_MS = 1000
+"""After which a browser whose stream broke asks again."""
 
 
 def _denied(found: Denied) -> Response:
@@ -114,7 +116,7 @@ async def events(request: Request) -> Response:
         return _no_session(session_id)
 
     async def stream() -> AsyncIterator[str]:
-        yield f": {session_id}\n\n"
+        yield f"retry: {RECONNECT_MS}\n: {session_id}\n\n"
         async for event in follow(service.database, service.changes, service.folder, session_id, cursor):
             if event is None:
                 yield ": still here\n\n"

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from runner.inspection.showing import report_pieces
 from runner.inspection.source import open_source
-from tests.browser import browser, page
+from tests.browser.chromium import browser, page
 from tests.unit.runner.inspection.stored import (
     CORPUS,
     NOWHERE,

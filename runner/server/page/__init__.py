@@ -1,19 +1,43 @@
-"""What a browser gets at `/`."""
+"""The web page: the files below static/, as they are, and the form to sign in.
+
+There is no build step and no template: all that is shown comes from the API, as text. The files hold nothing of any
+session, so that they may be read before somebody has signed in. Refuses every name that is not one of theirs.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-INDEX = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Pipeline runner</title></head>
-<body><h1>Pipeline runner</h1>
-<p><a href="/api/sessions">Sessions</a> as JSON; <a href="/openapi.json">what else can be asked</a>.</p></body></html>
-"""
+PREFIX: Final = "/page/"
+WRONG: Final = '<p class="problem" role="alert">This is not the token of this server.</p>'
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FOLDER = Path(__file__).parent / "static"
 
 
-async def index(_request: Request) -> Response:
-    return HTMLResponse(INDEX)
+@cache
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text("utf-8")
+
+
+def sign_in_page(*, wrong: bool) -> Response:
+    """For a browser that has not shown the token, or a wrong one."""
+    page = _read("sign-in.html")
+    return HTMLResponse(page.replace("<!-- wrong -->", WRONG if wrong else ""), 401)
 
 
 def page_routes() -> list[Route]:
-    return [Route("/", index, methods=["GET"])]
+    async def index(_request: Request) -> Response:
+        return HTMLResponse(_read("index.html"))
+
+    return [Route("/", index, methods=["GET"]), *map(_file, sorted(_FOLDER.iterdir()))]
+
+
+def _file(path: Path) -> Route:
+    async def file(_request: Request) -> Response:
+        return Response(_read(path.name), media_type=_TYPES.get(path.suffix, "text/html"))
+
+    return Route(f"{PREFIX}{path.name}", file, methods=["GET"])

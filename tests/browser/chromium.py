@@ -1,11 +1,12 @@
-"""A headless Chromium for tests of pages. Import the fixtures: `from tests.browser import browser, page`.
+"""A headless Chromium for tests of pages. Import the fixtures: `from tests.browser.chromium import browser, page`.
 
 Without Chromium these tests are skipped with a line that says so, or fail where BROWSER_TESTS=required, as in CI.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -20,12 +21,22 @@ ARGUMENTS = (
     "--disable-sync",
 )
 """No sandbox, because tests may run as root; and nothing that talks to the network by itself."""
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 20_000
 
 
 def chromium() -> str | None:
     """The path of a Chromium that the system has."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@contextmanager
+def launched(path: str) -> Generator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS), timeout=60_000)
+        try:
+            yield browser
+        finally:
+            browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +48,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("BROWSER_TESTS") == "required":
             pytest.fail(reason)
         pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS), timeout=60_000)
+    with launched(path) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
