@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+PREFIX = "pipeline-tools-"
 LAUNCHERS = 2
 """The launcher and a command's watcher, which are no tools. (Several commands at once have a few processes less.)"""
 
@@ -35,7 +36,8 @@ def make_pids_group(processes: int) -> PidsGroup | None:
     except OSError:
         return None
     for parent in pids_parents(memberships.splitlines()):
-        folder = parent / f"pipeline-tools-{os.getpid()}"
+        remove_left(parent)
+        folder = parent / f"{PREFIX}{os.getpid()}"
         try:
             folder.mkdir(exist_ok=True)
         except OSError:
@@ -47,6 +49,13 @@ def make_pids_group(processes: int) -> PidsGroup | None:
             continue
         return PidsGroup(folder)
     return None
+
+
+def remove_left(parent: Path) -> None:
+    """Remove the groups of runners that were killed. One that holds processes stays: the kernel keeps it."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        if not Path(f"/proc/{folder.name.removeprefix(PREFIX)}").exists():
+            PidsGroup(folder).remove()
 
 
 def pids_parents(memberships: Iterable[str]) -> list[Path]:

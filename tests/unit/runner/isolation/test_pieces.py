@@ -1,7 +1,9 @@
 """The small decisions: environment, limits, user, paths, process table, exit status, network filter, groups, routes."""
 
 import itertools
+import os
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from runner.doctor import closed_folder, route_to
 from runner.isolation.call_filter import call_filter
-from runner.isolation.cgroup import pids_parents
+from runner.isolation.cgroup import pids_parents, remove_left
 from runner.isolation.confinement import Level
 from runner.isolation.environment import ALLOWED, loader_variables, tool_environment
 from runner.isolation.establish import too_weak
@@ -160,6 +162,15 @@ def test_the_own_group_is_looked_for_where_either_version_puts_it() -> None:
         Path("/sys/fs/cgroup/c"),
         Path("/sys/fs/cgroup/unified/c"),
     ]
+
+
+def test_groups_of_runners_that_are_gone_are_removed(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f"pipeline-tools-{os.getpid()}", f"pipeline-tools-{gone.pid}", f"others-{gone.pid}"):
+        (tmp_path / name).mkdir()
+    remove_left(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"pipeline-tools-{os.getpid()}", f"others-{gone.pid}"}
 
 
 ROUTES = """Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
