@@ -6,6 +6,7 @@ Counts the bodies that reach the store, whatever the upload itself says it sent.
 import json
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 from bench.generate import ESCAPED, Text
@@ -46,6 +47,9 @@ class CountingStore:
 
     def list(self, prefix: str) -> Iterator[ListedObject]:
         return self._store.list(prefix)
+
+    def now(self) -> datetime:
+        return self._store.now()
 
     def address(self, key: str) -> str:
         return self._store.address(key)

@@ -6,6 +6,7 @@ both fence and commit. Fields nobody here knows survive every change: a head kee
 changes only named fields.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -98,6 +99,8 @@ class HeadFields(Struct, frozen=True, kw_only=True):
     restore: RestorePoint | None
     progress: Progress | None
     terminal: Terminal | None
+    labels: dict[str, str] = {}
+    """The launch's, for whoever has to settle the pipeline without it. Not there where the launch has none."""
 
 
 class Head(Struct, frozen=True):
@@ -119,6 +122,7 @@ class Claimant(Struct, frozen=True):
     grace_s: float
     callback_url: str | None
     restore: RestorePoint | None
+    labels: Mapping[str, str] = {}
 
 
 # What a claim, or a later write, comes to. All of them are ordinary results.
@@ -322,8 +326,13 @@ def _first_claim(me: Claimant) -> Head:
             "restore": msgspec.to_builtins(me.restore),
             "progress": None,
             "terminal": None,
+            **_labels(me),
         }
     )
+
+
+def _labels(me: Claimant) -> JsonObject:
+    return {"labels": dict(me.labels)} if me.labels else {}
 
 
 def _taken_over(found: Head, me: Claimant) -> Head:
@@ -339,4 +348,5 @@ def _taken_over(found: Head, me: Claimant) -> Head:
         deadline_s=me.deadline_s,
         grace_s=me.grace_s,
         callback_url=me.callback_url,
+        **_labels(me),
     )

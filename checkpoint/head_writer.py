@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -59,6 +60,8 @@ def new_claim_id() -> str:
 class _Read(Struct, frozen=True):
     head: Head
     etag: str
+    modified: datetime | None = None
+    """None for a write of this process, and where the store does not say."""
 
 
 class HeadWriter:
@@ -77,6 +80,11 @@ class HeadWriter:
     def head(self) -> Head | None:
         """The head as this process last read or wrote it."""
         return self._mine.head if self._mine else None
+
+    @property
+    def modified(self) -> datetime | None:
+        """When what was read last was written, by the store's clock; None where that is not known."""
+        return self._mine.modified if self._mine else None
 
     def read(self) -> Head | None:
         """Read the record now, and go on from it (so that a stored terminal can be acknowledged)."""
@@ -116,6 +124,14 @@ class HeadWriter:
         delivered.
         """
         return self._write(state="terminal", terminal=terminal_json(terminal))
+
+    def settle_for_the_dead(self, claim_id: str, terminal: Terminal) -> WriteResult:
+        """Take the pipeline from its owner and store a terminal record, in one step: on the head as it was read.
+
+        `claim_id` is new. Whatever has been written meanwhile, by the owner or another, makes it `Fenced`, and nothing
+        is changed; afterwards the owner is fenced.
+        """
+        return self._write(claim_id=claim_id, state="terminal", terminal=terminal_json(terminal))
 
     def acknowledge(self) -> WriteResult:
         """Note that the server has committed: `Acknowledged`, also if somebody else noted it first."""
@@ -178,7 +194,7 @@ class HeadWriter:
         stored = self._store.get(self._key, limit=HEAD_LIMIT)
         if stored is None:
             return None
-        return _Read(parse_head(stored.data, self._store.address(self._key)), stored.etag)
+        return _Read(parse_head(stored.data, self._store.address(self._key)), stored.etag, stored.modified)
 
     def _put(self, head: Head, etag: str | None) -> Written | PreconditionFailed | Conflict:
         body = encode_head(head)

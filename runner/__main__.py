@@ -13,7 +13,7 @@ def main() -> NoReturn:
     stop = StopLatch()
     stop.install()
     open_standard_streams()
-    if sys.argv[1:2] in (["run"], ["deliver"], ["serve"]):  # before a secret is read
+    if sys.argv[1:2] in (["run"], ["deliver"], ["reconcile"], ["serve"]):  # before a secret is read
         harden_process()
     from runner.cli import run_command
 

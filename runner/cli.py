@@ -66,14 +66,27 @@ def build_parser() -> argparse.ArgumentParser:
         "deliver", help="send the stored terminal record of a pipeline, if the server has not taken it yet"
     )
     deliver.add_argument("head", help="address of its head.json: s3://…, file://… or a path")
-    deliver.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
-    deliver.add_argument("--region", help="S3 region, as `store.region`")
-    deliver.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")
+    _s3_arguments(deliver)
     deliver.add_argument(
         "--callback-s", type=_seconds, default=600.0, help="time for all tries, in seconds (default 600)"
     )
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
+
+    reconcile = commands.add_parser(
+        "reconcile", help="send all records again that no server has taken, and settle pipelines whose process is dead"
+    )
+    reconcile.add_argument("prefix", help="address of the store: s3://bucket/prefix, file:///folder or a path")
+    _s3_arguments(reconcile)
+    reconcile.add_argument("--unsafe-conditions", action="store_true", help="as `store.unsafe_conditions`")
+    reconcile.add_argument(
+        "--callback-s", type=_seconds, default=60.0, help="time for all tries of one record, in seconds (default 60)"
+    )
+    reconcile.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
+    reconcile.add_argument("--at-once", type=_few, default=8, help="pipelines under way at a time (default 8)")
+    reconcile.add_argument("--dry-run", action="store_true", help="say what would be done; write and send nothing")
+    reconcile.add_argument("--json", action="store_true", help="print JSON lines")
+    _secrets_argument(reconcile)
 
     doctor = commands.add_parser("doctor", help="show which isolation holds on this machine, and why")
     doctor.add_argument(
@@ -111,6 +124,18 @@ def build_parser() -> argparse.ArgumentParser:
 
     commands.add_parser("version", help="print the version")
     return parser
+
+
+def _s3_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
+    parser.add_argument("--region", help="S3 region, as `store.region`")
+    parser.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")
+
+
+def _few(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 64")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -207,6 +232,8 @@ def _other_command(options: argparse.Namespace, stop: StopLatch) -> int:
                 insecure=options.insecure,
                 environ=os.environ,
             )
+        case "reconcile":
+            return _reconcile(options)
         case "doctor":
             from runner.process import examine_isolation
 
@@ -240,6 +267,24 @@ def _serve(options: argparse.Namespace) -> int:
         ) from None
     names = ("folder", "template", "host", "port", "token_file", "slots", "attempts", "reply_timeout_s")
     return serve(ServeOptions(**{name: getattr(options, name) for name in names}, command=options.command_template))
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    from runner.reconcile import ReconcileOptions, reconcile_store
+
+    chosen = ReconcileOptions(
+        secrets_folder=options.secrets_dir,
+        endpoint_url=options.endpoint_url,
+        region=options.region,
+        addressing_style=options.addressing_style,
+        unsafe_conditions=options.unsafe_conditions,
+        insecure=options.insecure,
+        callback_s=options.callback_s,
+        at_once=options.at_once,
+        dry_run=options.dry_run,
+        as_json=options.json,
+    )
+    return reconcile_store(options.prefix, chosen, os.environ)
 
 
 def _explain(error: RunnerError) -> int:

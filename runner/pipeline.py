@@ -85,6 +85,7 @@ async def claim_pipeline(parts: Parts) -> ClaimResult:
         grace_s=spec.limits.grace_s,
         callback_url=spec.server.callback_url if spec.server is not None else None,
         restore=_restore_point(spec),
+        labels=spec.labels,
     )
 
     if parts.space.required:

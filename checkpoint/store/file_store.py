@@ -44,11 +44,12 @@ class FileStore:
             if file is None:
                 return None
             with os.fdopen(file, "rb") as opened:
-                size = os.fstat(file).st_size
+                status = os.fstat(file)
+                size = status.st_size
                 if limit is not None and size > limit:
                     raise StoreError("too_large", f"{self.address(key)} has {size} bytes, more than {limit}.")
                 data = opened.read()
-            return StoredObject(data, _etag(hashlib.sha256(data).hexdigest()))
+            return StoredObject(data, _etag(hashlib.sha256(data).hexdigest()), _time(status))
 
     def stream(self, key: str) -> Iterator[bytes] | None:
         with self._translated(key):
@@ -98,8 +99,19 @@ class FileStore:
                     if key.startswith(prefix) or prefix.startswith(key):
                         yield from self._walk(key, prefix)
                 elif key.startswith(prefix):
-                    modified = datetime.fromtimestamp(status.st_mtime, UTC)
-                    yield ListedObject(key, status.st_size, modified)
+                    yield ListedObject(key, status.st_size, _time(status))
+
+    def now(self) -> datetime:
+        """By the clock of the file system, which need not be this machine's: the time of a file made just now."""
+        with self._translated(""):
+            path = self._root / f".{secrets.token_hex(8)}.part"
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, b".")
+                return _time(os.fstat(file))
+            finally:
+                os.close(file)
+                path.unlink()
 
     @contextmanager
     def _folder(self, key: str, *, create: bool) -> Generator[int | None]:
@@ -211,6 +223,10 @@ def _visible(folder: Path) -> list[tuple[str, os.stat_result]]:
         elif entry.is_file(follow_symlinks=False):
             found.append((entry.name, entry.stat(follow_symlinks=False)))
     return found
+
+
+def _time(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime, UTC)
 
 
 def _name(key: str) -> str:

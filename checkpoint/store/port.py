@@ -36,6 +36,8 @@ PutResult: TypeAlias = Written | PreconditionFailed | Conflict
 class StoredObject(Struct, frozen=True):
     data: bytes
     etag: str
+    modified: datetime | None
+    """When it was written, by the store's own clock, UTC, maybe in whole seconds. None where the store does not say."""
 
 
 class ListedObject(Struct, frozen=True):
@@ -74,6 +76,12 @@ class ObjectStore(Protocol):
     def list(self, prefix: str) -> Iterator[ListedObject]:
         """Objects whose key starts with `prefix`, each once, in the store's own order (not always the
         keys').
+        """
+        ...
+
+    def now(self) -> datetime:
+        """The time by the store's own clock, UTC: what `modified` is to be compared with, however wrong it is. Writes
+        nothing that stays.
         """
         ...
 

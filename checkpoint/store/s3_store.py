@@ -9,6 +9,8 @@ work.
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ class S3Store:
         if limit is not None and size > limit:
             answer["Body"].close()
             raise StoreError("too_large", f"{self.address(key)} has {size} bytes, more than {limit}.")
-        return StoredObject(b"".join(self._pieces(key, answer)), _etag(answer))
+        return StoredObject(b"".join(self._pieces(key, answer)), _etag(answer), answer.get("LastModified"))
 
     def stream(self, key: str) -> Iterator[bytes] | None:
         answer = self._opened(key)
@@ -80,6 +82,16 @@ class S3Store:
                 for found in page.get("Contents", ()):
                     key = str(found["Key"]).removeprefix(self._prefix)
                     yield ListedObject(key, int(found["Size"]), found["LastModified"])
+
+    def now(self) -> datetime:
+        """The date of an answer: the server's, as `LastModified` is."""
+        client = self._ready("list")
+        with self._translated("list", ""):
+            answer = client.list_objects_v2(Bucket=self._settings.bucket, Prefix=self._prefix, MaxKeys=1)
+            said = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+            if said is None:
+                raise ValueError("an answer without a date: this is no S3 store")
+            return parsedate_to_datetime(said).astimezone(UTC)
 
     def _put(self, key: str, body: Any, condition: dict[str, str]) -> PutResult:
         client = self._ready("put")

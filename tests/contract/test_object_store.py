@@ -10,6 +10,7 @@ import pytest
 
 from checkpoint.errors import StoreError
 from checkpoint.store.conditions import prove_conditions
+from checkpoint.store.file_store import FileStore
 from checkpoint.store.port import Conflict, ObjectStore, PreconditionFailed, PutResult, Written
 
 KEY = "pipelines/p1/head.json"
@@ -164,6 +165,24 @@ def test_objects_are_listed_by_prefix(store: ObjectStore) -> None:
     found = next(store.list("b/a"))
     assert found.size == 3
     assert abs(datetime.now(UTC) - found.modified) < timedelta(minutes=5)
+
+
+def test_the_age_of_an_object_is_told_by_the_stores_own_clock(store: ObjectStore) -> None:
+    if isinstance(store, FileStore):
+        with pytest.raises(StoreError, match="No such file"):
+            store.now()
+    store.put_if_absent("seed", b"x")
+    before = store.now()
+    store.put_if_absent(KEY, b"one")
+    after = store.now()
+    found = store.get(KEY)
+    assert found is not None
+    second = timedelta(seconds=1.1)  # S3 tells whole ones
+    assert found.modified is not None
+    assert before - second < found.modified < after + second
+    (seen,) = store.list(KEY)
+    assert abs(seen.modified - found.modified) < second
+    assert listed(store, "") == {"seed", KEY}, "asking for the time leaves nothing"
 
 
 def listed(store: ObjectStore, prefix: str) -> set[str]:

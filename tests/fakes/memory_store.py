@@ -21,16 +21,23 @@ def _nothing(operation: str, key: str) -> None:
     del operation, key
 
 
+def _real_time() -> datetime:
+    return datetime.now(UTC)
+
+
 class MemoryStore:
     """`ObjectStore` in a dict. Etags are those of S3: a digest of the content."""
 
-    def __init__(self, *, before: Hook = _nothing, after: Hook = _nothing) -> None:
+    def __init__(
+        self, *, before: Hook = _nothing, after: Hook = _nothing, clock: Callable[[], datetime] = _real_time
+    ) -> None:
         self.objects: dict[str, bytes] = {}
         self.writes: list[tuple[str, int]] = []
         """(key, bytes) of every body that was sent, in order."""
         self.before = before
         self.after = after
-        self._modified: dict[str, datetime] = {}
+        self.modified: dict[str, datetime] = {}
+        self._clock = clock
         self._lock = threading.Lock()
 
     def address(self, key: str) -> str:
@@ -44,7 +51,7 @@ class MemoryStore:
             return None
         if limit is not None and len(data) > limit:
             raise StoreError("too_large", f"{self.address(key)} has {len(data)} bytes, more than {limit}.")
-        return StoredObject(data, etag_of(data))
+        return StoredObject(data, etag_of(data), self.modified.get(key))
 
     def stream(self, key: str) -> Iterator[bytes] | None:
         self.before("stream", check_key(key))
@@ -69,14 +76,18 @@ class MemoryStore:
             holds = present is None if etag is None else present is not None and etag_of(present) == etag
             if holds:
                 self.objects[key] = data
-                self._modified[key] = datetime.now(UTC)
+                self.modified[key] = self._clock()
         self.after(operation, key)
         return Written(etag_of(data)) if holds else PreconditionFailed()
 
     def list(self, prefix: str) -> Iterator[ListedObject]:
         self.before("list", prefix)
         keys = sorted((key for key in self.objects if key.startswith(prefix)), key=str.encode)
-        return (ListedObject(key, len(self.objects[key]), self._modified[key]) for key in keys)
+        return (ListedObject(key, len(self.objects[key]), self.modified[key]) for key in keys)
+
+    def now(self) -> datetime:
+        self.before("now", "")
+        return self._clock()
 
 
 def etag_of(data: bytes) -> str:

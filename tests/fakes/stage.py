@@ -8,6 +8,7 @@ its sender has given up.
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
@@ -129,6 +130,9 @@ class ActorStore:
 
     def list(self, prefix: str) -> Iterator[ListedObject]:
         return self._stage.call(self._actor, lambda: self._stage.store.list(prefix))
+
+    def now(self) -> datetime:
+        return self._stage.store.now()
 
     def address(self, key: str) -> str:
         return self._stage.store.address(key)
