@@ -228,8 +228,12 @@ class Rows:
         whose, who = _whose(address)
         sql = f"SELECT * FROM cards WHERE stream_id = ? AND quote = ? AND {whose} "  # noqa: S608 - one of two column names
         values = (address.stream_id, key, who)
-        found = self._one(sql + "AND standing = 'open' ORDER BY number LIMIT 1", *values)
-        return _place(found or self._one(sql + "ORDER BY standing, number LIMIT 1", *values))
+        sql += "AND standing = ? ORDER BY number LIMIT 1"
+        found = self._one(sql, *values, "open")
+        if found is None:
+            closed = [self._one(sql, *values, standing) for standing in ("answered", "withdrawn")]
+            found = min((row for row in closed if row is not None), key=lambda row: row["number"], default=None)
+        return _place(found)
 
     def first(self, address: Address, *, waiting: bool) -> CardPlace | None:
         whose, who = _whose(address)

@@ -1,10 +1,10 @@
 """What `runner serve` is told, the folder it keeps, and the two secrets it makes: the token of people, and the key that
 runners sign with.
 
-    FOLDER/private/    hidden from tools as the secrets directory: callback_secret, token, keys of models, the database
-    FOLDER/runs/       one folder per attempt: spec.json, events.jsonl, stderr.log
-    FOLDER/workspaces/ one folder per session
-    FOLDER/store/      the object store, unless the template names another
+    FOLDER/private/      hidden from tools as the secrets directory: callback_secret, token, keys, the database
+    FOLDER/private/runs/ one folder per attempt: spec.json, events.jsonl, stderr.log
+    FOLDER/workspaces/   one folder per session
+    FOLDER/store/        the object store, unless the template names another
 
 Refuses a private folder that others may read, and a token that can be guessed.
 """
@@ -52,7 +52,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.private = self.path / "private"
-        self.runs = self.path / "runs"
+        self.runs = self.private / "runs"
         self.workspaces = self.path / "workspaces"
         self.store = self.path / "store"
         self.database = self.private / "server.sqlite"
@@ -60,7 +60,7 @@ class Folder:
 
     def make(self) -> None:
         try:
-            for place in (self.path, self.runs, self.workspaces):
+            for place in (self.path, self.workspaces):
                 place.mkdir(parents=True, exist_ok=True)
             for place in (self.private, self.runs):
                 place.mkdir(mode=0o700, exist_ok=True)

@@ -49,17 +49,21 @@ class Template:
             "session": {"id": order.session_id, "restore": _restore(order)},
             "workspace": str(self._folder.workspaces / order.session_id),
             "server": _with(document.get("server"), {"base_url": base_url, "heartbeat_path": "/v1/heartbeats"}),
-            "labels": _with(document.get("labels"), {}) | {"stream_id": order.stream_id, "owner": order.owner},
+            "labels": _over(document.get("labels"), {"stream_id": order.stream_id, "owner": order.owner}),
         }
         if order.input:
             document["input"] = order.input
-        store = document.get("store")
-        document["store"] = _with(store, {"uri": self._folder.store.as_uri()})
-        uri = document["store"]["uri"]
-        if isinstance(uri, str) and "://" not in uri:
-            document["store"]["uri"] = str(self._base / uri)
+        document["store"] = self._placed(_with(document.get("store"), {"uri": self._folder.store.as_uri()}))
         self._place_scripts(document.get("agent"), order.ordinal)
         return document
+
+    def _placed(self, store: Any) -> Any:
+        """With its relative path made absolute, if it has the form of a store."""
+        if not isinstance(store, dict):
+            return store
+        fields = cast("JsonObject", store)
+        uri = fields["uri"]
+        return {**fields, "uri": str(self._base / uri)} if isinstance(uri, str) and "://" not in uri else fields
 
     def _place_scripts(self, agent: Any, ordinal: int) -> None:
         for model in _models(agent):
@@ -96,6 +100,13 @@ def load_template(path: Path | None, folder: Folder) -> Template:
 def _restore(order: Order) -> JsonObject | None:
     point = order.restore_point
     return None if point is None else {"manifest": point.manifest, "digest": point.digest}
+
+
+def _over(given: Any, own: JsonObject) -> Any:
+    """The other way round: the server's own goes before."""
+    if isinstance(given, dict):
+        return {**cast("JsonObject", given), **own}
+    return own if given is None else given
 
 
 def _with(given: Any, defaults: JsonObject) -> JsonObject:

@@ -69,7 +69,7 @@ class Serving:
 
     def pipeline_pids(self) -> list[int]:
         """Every process that was given a spec of this folder."""
-        runs = os.fsencode(self.folder / "runs")
+        runs = os.fsencode(self.folder / "private" / "runs")
         found: list[int] = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():

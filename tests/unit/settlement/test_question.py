@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from settlement.question import Question, question_id, to_body
+from settlement.question import Question, for_log, question_id, to_body
 from settlement.wire import read, time_text
 from tests.unit.settlement.samples import a_question
 
@@ -101,3 +101,9 @@ def test_times_are_utc_with_milliseconds():
     assert time_text(datetime(2026, 1, 1, tzinfo=UTC)) == "2026-01-01T00:00:00.000Z"
     with pytest.raises(ValueError, match="time zone"):
         time_text(datetime(2026, 1, 1))
+
+
+def test_logs_show_the_first_eighty_characters_of_a_question() -> None:
+    assert for_log("Staging\nor  production?") == "Staging or production?"
+    assert for_log("x" * 79 + "yz") == "x" * 79 + "y"
+    assert for_log(None) is None
