@@ -18,14 +18,14 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from runner.server.errors import DatabaseFailed
-from runner.server.rows import SCHEMA, Rows
+from runner.server.rows import Rows
+from runner.server.schema import SCHEMA, SCHEMA_VERSION
 
 GROUP = 64
 """How many transactions share a commit, at most."""
 BUSY_S = 10.0
 CLOSE_S = 30.0
 READERS = 2
-SCHEMA_VERSION = 1
 T = TypeVar("T")
 
 
