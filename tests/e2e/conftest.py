@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scene import RUNNING, Scene
+from tests.e2e.replaying import Recorded, echo
+from tests.e2e.scene import OWN_TOOLS, RUNNING, Scene, calls, text
 from tests.fakes.callback_server import CallbackServer
 
 
@@ -31,3 +32,9 @@ def scene(tmp_path: Path, server: CallbackServer) -> Scene:
 def local_scene(tmp_path: Path) -> Scene:
     """A scene without a server."""
     return Scene(tmp_path, None, None)
+
+
+@pytest.fixture
+def recorded(local_scene: Scene) -> Recorded:
+    run = local_scene.run(local_scene.spec([calls(echo()), text("All done.")], agent=OWN_TOOLS))
+    return local_scene, run.terminal, local_scene.entries(run.terminal)

@@ -2,14 +2,12 @@
 
 import hashlib
 import json
-import shutil
 import signal
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.e2e.replaying import SCRIPTED, Recorded, echo, is_same, replay, report
 from tests.e2e.scene import (
     OWN_TOOLS,
     Json,
@@ -27,27 +25,6 @@ from tests.e2e.scene import (
 from tests.fakes.callback_server import Answer, CallbackServer
 
 OVERLOADED = {"stopReason": "error", "errorMessage": "overloaded"}
-SCRIPTED = {"api": "scripted", "script": "script.json"}
-
-
-def replay(scene: Scene, source: str, *options: str, **popen: Any) -> Run:
-    return scene.command("replay", source, "--format", "json", *options, **popen).finish()
-
-
-def report(run: Run) -> Json:
-    assert run.exit in (0, 1), run.stderr
-    return json.loads(run.output.splitlines()[-1])
-
-
-def is_same(scene: Scene, source: str) -> Json:
-    run = replay(scene, source)
-    found = report(run)
-    assert (run.exit, found["same"], found["difference"], found["settlement_changes"]) == (0, True, None, []), found
-    return found
-
-
-def echo(call_id: str = "call_1", words: str = "hello") -> Json:
-    return call("echo", call_id, text=words)
 
 
 def used(response: Json, tokens: int, cost: float = 0.0) -> Json:
@@ -199,14 +176,7 @@ def test_a_run_that_was_stopped_is_stopped_again_in_the_same_place(local_scene: 
 # --- what differs -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def recorded(local_scene: Scene) -> tuple[Scene, Json, list[Json]]:
-    """A pipeline of two turns with a tool, its terminal record, and the entries of its session."""
-    run = local_scene.run(local_scene.spec([calls(echo()), text("All done.")], agent=OWN_TOOLS))
-    return local_scene, run.terminal, local_scene.entries(run.terminal)
-
-
-def test_a_changed_final_answer_contradicts_the_terminal_record(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_a_changed_final_answer_contradicts_the_terminal_record(recorded: Recorded) -> None:
     scene, terminal, entries = recorded
     entries[-1]["message"]["content"][0]["text"] = "Nothing done."
     store_again(scene, terminal, entries)
@@ -220,7 +190,7 @@ def test_a_changed_final_answer_contradicts_the_terminal_record(recorded: tuple[
     assert said == {"path": "/settlement/text", "recorded": "All done.", "replayed": "Nothing done."}
 
 
-def test_a_changed_result_is_shown_as_a_diff_with_its_entry(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_a_changed_result_is_shown_as_a_diff_with_its_entry(recorded: Recorded) -> None:
     scene, _, entries = recorded
     result = next(entry for entry in entries if entry.get("message", {}).get("role") == "toolResult")
     result["message"]["toolName"] = "\x1b[31mother\u202e"
@@ -236,7 +206,7 @@ def test_a_changed_result_is_shown_as_a_diff_with_its_entry(recorded: tuple[Scen
 
 
 def test_a_request_that_the_recording_cannot_answer_names_the_entry_and_what_was_asked(
-    recorded: tuple[Scene, Json, list[Json]],
+    recorded: Recorded,
 ) -> None:
     scene, _, entries = recorded
 
@@ -249,7 +219,7 @@ def test_a_request_that_the_recording_cannot_answer_names_the_entry_and_what_was
     assert "the model was asked again" in difference["what"]
 
 
-def test_a_call_without_a_result_names_the_call(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_a_call_without_a_result_names_the_call(recorded: Recorded) -> None:
     scene, _, entries = recorded
     kept = [entry for entry in entries if entry.get("message", {}).get("role") != "toolResult"]
 
@@ -259,7 +229,7 @@ def test_a_call_without_a_result_names_the_call(recorded: tuple[Scene, Json, lis
     assert "calls 'echo' (call 'call_1')" in difference["what"]
 
 
-def test_an_answer_that_nothing_asks_for_is_a_difference(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_an_answer_that_nothing_asks_for_is_a_difference(recorded: Recorded) -> None:
     scene, _, entries = recorded
     again = {**entries[-1], "id": "aaaaaaaa"}
 
@@ -309,7 +279,7 @@ def store_again(scene: Scene, terminal: Json, entries: list[Json]) -> None:
 # --- the command --------------------------------------------------------------------------------------------
 
 
-def test_until_stops_at_an_entry_and_compares_no_settlement(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_until_stops_at_an_entry_and_compares_no_settlement(recorded: Recorded) -> None:
     scene, _, entries = recorded
     result = next(entry for entry in entries if entry.get("message", {}).get("role") == "toolResult")
 
@@ -319,7 +289,7 @@ def test_until_stops_at_an_entry_and_compares_no_settlement(recorded: tuple[Scen
     assert (found["last_entry_id"], found["turns"], found["settlement"]) == (result["id"], 1, None)
 
 
-def test_until_an_entry_that_is_not_there_is_a_wrong_command_line(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_until_an_entry_that_is_not_there_is_a_wrong_command_line(recorded: Recorded) -> None:
     scene, _, _ = recorded
 
     run = replay(scene, scene.head_address(), "--until", "nowhere")
@@ -333,7 +303,7 @@ def test_until_an_entry_that_is_not_there_is_a_wrong_command_line(recorded: tupl
     [(b"", 1, "where you ended it"), (b"\nq\n", 2, "where you ended it"), (b"\n\n", 2, "messages: same\n")],
 )
 def test_step_shows_a_turn_at_a_time_and_waits_for_a_line(
-    typed: bytes, turns: int, ending: str, recorded: tuple[Scene, Json, list[Json]]
+    typed: bytes, turns: int, ending: str, recorded: Recorded
 ) -> None:
     scene, _, _ = recorded
     (scene.folder / "typed").write_bytes(typed)
@@ -360,7 +330,7 @@ def test_a_pipeline_that_stored_nothing_of_its_run_cannot_be_replayed_and_the_an
     assert "without a checkpoint of its own" in run.stderr
 
 
-def test_a_damaged_segment_is_named_with_how_much_was_read(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_a_damaged_segment_is_named_with_how_much_was_read(recorded: Recorded) -> None:
     scene, _, _ = recorded
     (segment,) = (scene.store / "sessions" / "s1" / "segments").glob("*.zst")
     segment.chmod(0o600)
@@ -373,7 +343,7 @@ def test_a_damaged_segment_is_named_with_how_much_was_read(recorded: tuple[Scene
     assert "nothing was read before it" in run.stderr
 
 
-def test_the_source_is_never_touched(recorded: tuple[Scene, Json, list[Json]]) -> None:
+def test_the_source_is_never_touched(recorded: Recorded) -> None:
     scene, _, _ = recorded
 
     def state() -> dict[str, tuple[int, bytes]]:
@@ -383,98 +353,3 @@ def test_the_source_is_never_touched(recorded: tuple[Scene, Json, list[Json]]) -
     before = state()
     is_same(scene, scene.head_address())
     assert state() == before
-
-
-# --- going on with a real model -----------------------------------------------------------------------------
-
-
-def fork(scene: Scene, entry: Json, responses: list[Json], *options: str, **agent: Any) -> Run:
-    """Go on from an entry of the recorded pipeline with a scripted model, in a fork of its own file."""
-    folder = scene.folder / "live"
-    folder.mkdir(exist_ok=True)
-    (folder / "script.json").write_text(json.dumps({"responses": responses}))
-    spec = scene.spec(None, agent={"model": SCRIPTED, **agent})
-    (folder / "spec.json").write_text(json.dumps(spec))
-    more = ("--from", entry["id"], "--live", "--spec", str(folder / "spec.json"), *options)
-    return replay(scene, scene.head_address(), *more)
-
-
-def of_role(entries: list[Json], role: str) -> list[Json]:
-    return [entry for entry in entries if entry.get("message", {}).get("role") == role]
-
-
-def test_a_fork_goes_on_with_another_answer_and_the_original_is_not_touched(
-    recorded: tuple[Scene, Json, list[Json]],
-) -> None:
-    scene, terminal, entries = recorded
-    before = stored_lines(scene.store, terminal)
-    output = scene.folder / "fork.jsonl"
-    (user,) = of_role(entries, "user")
-
-    run = fork(scene, user, [calls(echo()), calls(echo("c2", "other")), text("Else.")], "--output", str(output))
-
-    assert run.exit == 0, run.stderr
-    found = json.loads(run.output)
-    assert (found["type"], found["output"], found["settlement"]["text"]) == ("fork", str(output), "Else.")
-    forked = [json.loads(line) for line in output.read_text().splitlines()]
-    assert forked[0]["parentSession"] == scene.head_address()
-    assert forked[0]["id"] != entries[0]["id"]
-    assert [entry for entry in forked if entry["id"] == user["id"]] == [user]
-    same, other = (entry["message"] for entry in of_role(forked, "toolResult"))
-    assert (same["isError"], same["content"][0]["text"]) == (False, "hello")
-    assert other["isError"]
-    assert "No tool is run" in other["content"][0]["text"]
-    assert stored_lines(scene.store, terminal) == before
-    assert scene.head()["terminal"]["body"]
-    is_same(scene, scene.head_address())
-    assert report(replay(scene, str(output)))["same"]
-
-
-def test_a_fork_runs_tools_only_if_it_is_told_to(recorded: tuple[Scene, Json, list[Json]]) -> None:
-    scene, _, entries = recorded
-    (result,) = of_role(entries, "toolResult")
-    wanted = [calls(call("bash", command="echo really > made.txt && cat made.txt")), text("done")]
-    made = scene.folder / "live" / "workspace" / "made.txt"
-
-    recorded_only = fork(scene, result, wanted, "--output", str(scene.folder / "a.jsonl"))
-    assert recorded_only.exit == 0, recorded_only.stderr
-    assert not made.exists()
-    live = fork(scene, result, wanted, "--output", str(scene.folder / "b.jsonl"), "--tools", "live")
-
-    assert live.exit == 0, live.stderr
-    assert made.read_text() == "really\n"
-
-
-def test_a_fork_after_a_finished_answer_needs_a_message(recorded: tuple[Scene, Json, list[Json]]) -> None:
-    scene, _, entries = recorded
-
-    silent = fork(scene, entries[-1], [text("And?")])
-    spoken = fork(scene, entries[-1], [text("And?")], "--message", "Go on.")
-
-    assert silent.exit == 64
-    assert "nothing to answer after entry" in silent.stderr
-    assert spoken.exit == 0, spoken.stderr
-    output = Path(json.loads(spoken.output)["output"])
-    forked = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [entry["message"]["content"][0]["text"] for entry in of_role(forked, "user")][-1] == "Go on."
-    shutil.rmtree(output.parent)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--live",), "--from and --live go together"),
-        (("--from", "x"), "--from and --live go together"),
-        (("--spec", "spec.json"), "--spec is for a fork"),
-        (("--from", "x", "--live", "--step"), "for a replay of what is recorded"),
-        (("--from", "x", "--live"), "there is no entry 'x'"),
-    ],
-)
-def test_options_that_say_nothing_together_are_a_wrong_command_line(
-    options: tuple[str, ...], said: str, recorded: tuple[Scene, Json, list[Json]]
-) -> None:
-    scene, _, _ = recorded
-    run = replay(scene, scene.head_address(), *options)
-    assert run.exit == 64
-    assert said in run.stderr
-    assert run.output == ""

@@ -3,16 +3,11 @@
 import json
 import signal
 
-from tests.e2e.scene import OWN_TOOLS, Json, Run, Scene, ask, call, calls, text
+from tests.e2e.replaying import is_same
+from tests.e2e.scene import OWN_TOOLS, Scene, ask, call, calls, text
 from tests.e2e.test_control import holding, started, stdin_of
 
 PROGRESS = {"checkpoint": {"every": "call"}, "agent": OWN_TOOLS}
-
-
-def is_same(scene: Scene) -> Json:
-    run: Run = scene.command("replay", scene.head_address(), "--format", "json").finish()
-    assert run.exit == 0, run.output + run.stderr
-    return json.loads(run.output)
 
 
 def test_queued_messages_are_taken_up_in_the_same_places(scene: Scene) -> None:
@@ -24,7 +19,7 @@ def test_queued_messages_are_taken_up_in_the_same_places(scene: Scene) -> None:
         run = stdin.process.finish()
     assert run.settlement["text"] == "Two."
 
-    found = is_same(scene)
+    found = is_same(scene, scene.head_address())
 
     assert (found["runs"], found["turns"]) == (1, 3)
 
@@ -39,7 +34,7 @@ def test_a_pause_with_messages_still_waiting_is_the_same(scene: Scene) -> None:
         run = stdin.process.finish()
     assert (run.settlement["reason"], len(run.terminal["undelivered"])) == ("paused", 1)
 
-    assert is_same(scene)["settlement"]["reason"] == "paused"
+    assert is_same(scene, scene.head_address())["settlement"]["reason"] == "paused"
 
 
 def test_a_run_that_was_killed_and_taken_over_is_replayed_as_one(scene: Scene) -> None:
@@ -53,7 +48,7 @@ def test_a_run_that_was_killed_and_taken_over_is_replayed_as_one(scene: Scene) -
     assert taken_over.settlement["kind"] == "ask_user", taken_over.settlement
     assert any("taken over" in warning for warning in taken_over.terminal["warnings"])
 
-    found = is_same(scene)
+    found = is_same(scene, scene.head_address())
 
     assert (found["runs"], found["turns"], found["settlement"]["kind"]) == (1, 2, "ask_user")
 
@@ -68,7 +63,7 @@ def test_a_run_that_went_on_after_calls_in_doubt_is_the_same(scene: Scene) -> No
     assert taken_over.settlement["text"] == "I looked again."
     assert any("taken over" in warning for warning in taken_over.terminal["warnings"])
 
-    assert is_same(scene)["turns"] == 2
+    assert is_same(scene, scene.head_address())["turns"] == 2
 
 
 def test_the_progress_of_a_dead_run_is_replayed_as_far_as_it_goes(scene: Scene) -> None:

@@ -124,7 +124,7 @@ def recorded(session: list[list[Any]], path: Path) -> list[JsonObject]:
 
 
 def replayed(path: Path) -> Report:
-    return replay_source(ReplayOptions(source=str(path), store=StoreOptions(path.parent / "secrets", {})))
+    return replay_source(ReplayOptions(source=str(path), store=StoreOptions(path.parent, {})))
 
 
 @given(SESSION)

@@ -56,7 +56,7 @@ UNANSWERED = [
 
 
 def replayed(source: Path, folder: Path, **options: object) -> Report | RunnerError:
-    store = StoreOptions(folder / "secrets", {})
+    store = StoreOptions(folder, {})
     try:
         return replay_source(ReplayOptions(source=str(source), store=store, **options))  # pyright: ignore[reportArgumentType]
     except RunnerError as error:
