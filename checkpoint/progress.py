@@ -23,8 +23,9 @@ from checkpoint.segments import total_bytes
 from checkpoint.store.port import ObjectStore
 from checkpoint.upload import Uploaded, store_files, store_lines, store_manifest
 
-_PROGRESS_SUFFIX = "-progress"
-_LONGEST_ID = 64
+_CHAIN_DIGITS = 16
+"""Of the chain, in the manifest's key: other progress of the same claim is another checkpoint."""
+_CLAIM_CHARS = 40
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -134,7 +135,8 @@ def store_progress_manifest(
         return None
     manifest = _manifest_of_progress(store, head, progress, restored)
     manifest = replace(manifest, created_at=created_at, runner=runner, pending_questions=pending_questions)
-    claim = head.claim_id[: _LONGEST_ID - len(_PROGRESS_SUFFIX)] + _PROGRESS_SUFFIX
+    chain = progress.chain.removeprefix("sha256:")[:_CHAIN_DIGITS]
+    claim = f"{head.claim_id[:_CLAIM_CHARS]}-{chain}"
     key = manifest_key(head.session_id, head.pipeline_id, head.attempt, claim)
     return store_manifest(store, key, manifest, same=_same_checkpoint, pause=pause)
 

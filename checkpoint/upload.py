@@ -90,12 +90,13 @@ def upload(
     files: Mapping[str, Path] | None = None,
     stored_files: Sequence[StoredFile] = (),
     pause: Callable[[float], None] = time.sleep,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> Uploaded:
     """Store a candidate: its new lines, further transcripts (`files`: name to path; those in `stored_files` are there
     already), then the manifest.
 
-    `merge=False` under a signal: merging can wait, the grace cannot. Raises `StoreError`, or
-    `CheckpointFailed` if the log changed since the freeze.
+    `merge=False` under a signal: merging can wait, the grace cannot. `given_up` is asked before each step: nobody waits
+    any more. Raises `StoreError`, or `CheckpointFailed` if the log changed since the freeze, or it was given up.
     """
     there = {file.name for file in stored_files}
     transcripts = {name: path for name, path in (files or {}).items() if name not in there}
@@ -107,6 +108,8 @@ def upload(
     with candidate.path.open("rb", buffering=0) as log, sender.sending():
         cuts = list(cut_extents(log, total_bytes(kept), candidate.size, SEGMENT_BYTES))
         for step in upload_order(cuts, list(transcripts)):
+            if given_up():
+                raise CheckpointFailed("given_up", "The upload did not end in its time.")
             match step:
                 case StoreLines(extent):
                     encoded = encode_segment(facts.session_id, check.watched(log, extent))

@@ -6,6 +6,7 @@ settlement may rest only on what is stored. Refuses to decide what becomes of th
 `settlement.decision`.
 """
 
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -105,6 +106,8 @@ async def _upload(parts: Parts, work: Work, candidate: Candidate) -> tuple[Uploa
     merge = parts.stop.since is None
     stored_files = run.progress.files if run.progress is not None else session.files
 
+    given_up = threading.Event()
+
     def store() -> Uploaded:
         facts = UploadFacts(
             session_id=parts.spec.session.id,
@@ -117,7 +120,15 @@ async def _upload(parts: Parts, work: Work, candidate: Candidate) -> tuple[Uploa
             pending_questions=pending,
             counters=run.counters(session.counters()),
         )
-        return upload(parts.store, candidate, facts, merge=merge, files=run.transcripts(), stored_files=stored_files)
+        return upload(
+            parts.store,
+            candidate,
+            facts,
+            merge=merge,
+            files=run.transcripts(),
+            stored_files=stored_files,
+            given_up=given_up.is_set,
+        )
 
     try:
         return await parts.timebox.blocking("upload", BULK_S, store), None
@@ -125,6 +136,8 @@ async def _upload(parts: Parts, work: Work, candidate: Candidate) -> tuple[Uploa
         detail = str(error) or "the upload did not end in its time"
         parts.log.warning("upload_failed", error=detail)
         return None, detail
+    finally:
+        given_up.set()  # what is left behind at the end of its time leaves the store to the commit
 
 
 async def _upload_progress(parts: Parts, work: Work, *, whole: bool) -> Uploaded | None:
