@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := runner settlement checkpoint tests bench
 
-.PHONY: setup demo test check format bench lock image clean
+.PHONY: setup demo test check format bench soak lock image clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,9 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m compileall -q runner settlement checkpoint
 	$(BIN)/python -m bench
+
+soak: $(STAMP)
+	$(BIN)/python -m tests.faults.soak
 
 lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt

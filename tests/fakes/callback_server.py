@@ -210,6 +210,18 @@ class CallbackServer:
                     return True
             return False
 
+    def forget(self, pipeline_id: str, session_id: str) -> None:
+        """Drop everything kept about a pipeline that is done with, so that a long life does not fill the memory."""
+        with self._changed:
+            state = self._state
+            for requests in (state.questions, state.terminals):
+                requests[:] = [one for one in requests if one.json()["pipeline_id"] != pipeline_id]
+            state.cards[:] = [one for one in state.cards if one.pipeline_id != pipeline_id]
+            state.committed[:] = [one for one in state.committed if one.pipeline_id != pipeline_id]
+            for kept, name in ((state.pipelines, pipeline_id), (state.owed, pipeline_id)):
+                kept.pop(name, None)
+            state.restore_points.pop(session_id, None)
+
     def answer_questions_with(self, script: Iterable[Scripted]) -> None:
         """Answers of the next question requests; afterwards the right ones."""
         with self._changed:

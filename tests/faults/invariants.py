@@ -89,6 +89,10 @@ def check_settled(trial: "Trial", run: Run, *, may_repeat: bool = True) -> list[
     assert run.terminal == terminal.model_dump(mode="json") | {"labels": run.terminal["labels"]}
     assert terminal.settlement.kind == trial.scenario.kind
     entries = check_session(trial, terminal)
+    assert terminal.input_consumed
+    asked = [block["id"] for message in messages(entries, "assistant") for block in _calls(message)]
+    answered = [message["toolCallId"] for message in messages(entries, "toolResult")]
+    assert asked == answered, "tool calls and their results do not match"
     check_questions(trial, terminal, entries)
     check_tools(trial, entries, may_repeat=may_repeat)
     check_secrets(trial)
@@ -123,7 +127,9 @@ def check_committed_once(trial: "Trial") -> Terminal:
 
 
 def check_session(trial: "Trial", terminal: Terminal) -> list[Json]:
-    """Invariants 4 and 6: the committed session restores, goes on from the old lines, and has the input once."""
+    """Invariants 4 and 6: the committed session restores, goes on from the old lines, and has the input once, or not
+    at all if the record says that it was not taken.
+    """
     point = trial.world.server.restore_point(trial.session_id)
     assert point is not None
     assert point.manifest is not None
@@ -142,11 +148,7 @@ def check_session(trial: "Trial", terminal: Terminal) -> list[Json]:
     given: Any = trial.input
     wanted = given["reply"]["message"] if "reply" in given else given["message"]
     said = [texts(message) for message in messages(entries, "user")]
-    assert said.count(wanted) == 1, f"the input is there {said.count(wanted)} times"
-    assert terminal.input_consumed
-    asked = [block["id"] for message in messages(entries, "assistant") for block in _calls(message)]
-    answered = [message["toolCallId"] for message in messages(entries, "toolResult")]
-    assert asked == answered, "tool calls and their results do not match"
+    assert said.count(wanted) == int(terminal.input_consumed), f"the input is there {said.count(wanted)} times"
     return entries
 
 
@@ -158,6 +160,7 @@ def check_questions(trial: "Trial", terminal: Terminal, entries: list[Json]) -> 
     assert len(shown) == len(set(shown)), "a question was shown twice"
     assert set(owed.wait_for) == listed
     assert set(shown) == listed | set(owed.withdraw), "a card was neither listed nor withdrawn"
+    assert trial.every != "call" or set(shown) == listed, "a question was asked anew"
     if terminal.settlement.kind == "ask_user":
         assert len(listed) == 1
         results = [message for message in messages(entries, "toolResult") if message["toolName"] == "ask_user"]
@@ -170,7 +173,7 @@ def check_tools(trial: "Trial", entries: list[Json], *, may_repeat: bool) -> Non
     notes = [message for message in messages(entries, "toolResult") if message["toolName"] == "note"]
     for message in notes:
         if message["isError"]:
-            assert "doubt" in texts(message), texts(message)
+            assert "not known whether" in texts(message), texts(message)  # in doubt after a takeover
         elif message["toolCallId"] != "call_note" or not trial.scenario.replies:
             assert effects[message["toolCallId"]] >= 1, "a result without its effect"
     if not may_repeat:

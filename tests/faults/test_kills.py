@@ -21,7 +21,6 @@ from tests.faults.kills import (
 )
 from tests.faults.world import SCENARIOS, World
 
-EVERY = ("end",)
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -29,33 +28,37 @@ def part_of(points: Sequence[Point], step: int, start: int = 0) -> Sequence[Poin
     return points[start % step :: step]
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_run_on_a_folder_survives_a_kill_before_any_of_its_writes(world: World, tmp_path: Path, every: str) -> None:
+@pytest.mark.parametrize(("every", "step", "start"), [("end", 5, 0), ("turn", 11, 3), ("call", 9, 5)])
+def test_a_run_on_a_folder_survives_a_kill_before_any_of_its_writes(
+    world: World, tmp_path: Path, every: str, step: int, start: int
+) -> None:
     success = SCENARIOS["success"]
     points = list(
         points_at_events(world, tmp_path, success, every, events_of(world, tmp_path / "whole", success, every))
     )
 
     assert len(points) > 40
-    assert failures_at(part_of(points, 3)) == {}
+    assert failures_at(part_of(points, step, start)) == {}
 
 
-@pytest.mark.parametrize("every", EVERY)
-@pytest.mark.parametrize(("name", "start"), [("ask", 0), ("reply", 1), ("failure", 2)])
+@pytest.mark.parametrize(
+    ("name", "every", "start"),
+    [("ask", "end", 0), ("reply", "turn", 1), ("failure", "end", 2), ("ask", "call", 9), ("reply", "call", 6)],
+)
 def test_questions_replies_and_failures_survive_kills_as_well(
-    world: World, tmp_path: Path, every: str, name: str, start: int
+    world: World, tmp_path: Path, name: str, every: str, start: int
 ) -> None:
     scenario = SCENARIOS[name]
     events = events_of(world, tmp_path / "whole", scenario, every)
     points = list(points_at_events(world, tmp_path, scenario, every, events))
 
-    assert failures_at(part_of(points, 8, start)) == {}
+    assert failures_at(part_of(points, 17, start)) == {}
 
 
 @pytest.mark.seaweedfs
-@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize(("every", "step"), [("end", 1), ("call", 2)])
 def test_a_run_on_s3_survives_a_kill_before_during_and_after_any_of_its_calls(
-    s3_world: World, tmp_path: Path, every: str
+    s3_world: World, tmp_path: Path, every: str, step: int
 ) -> None:
     ask = SCENARIOS["ask"]
     calls = calls_of(s3_world, tmp_path / "whole", ask, "s3", every)
@@ -64,7 +67,7 @@ def test_a_run_on_s3_survives_a_kill_before_during_and_after_any_of_its_calls(
     assert len(points) >= 10 * len(KILLS)
     # Each call at one moment, the next call at the next one.
     chosen = [point for index, point in enumerate(points) if index % len(KILLS) == index // len(KILLS) % len(KILLS)]
-    assert failures_at(chosen) == {}
+    assert failures_at(chosen[::step]) == {}
 
 
 def test_counting_ends_where_the_process_ends_by_itself(world: World, tmp_path: Path) -> None:

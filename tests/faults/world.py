@@ -6,6 +6,7 @@ product is in `invariants`.
 """
 
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from tests.e2e.models_scene import KEY, MODEL_ID, PROVIDER
 from tests.e2e.scene import Json, Run, Scene, Started
 from tests.fakes.callback_server import CallbackServer, Received
 from tests.fakes.conversing_model import API, ConversingModel, Script
-from tests.fakes.fault_proxy import FaultProxy, Plan, nothing
+from tests.fakes.fault_proxy import Call, Fault, FaultProxy, Plan, nothing
 from tests.fakes.provider_answers import Call as Use
 from tests.faults.invariants import Watched, check_before_callback, restored_bytes
 from tests.servers import S3Server
@@ -105,6 +106,12 @@ class World:
                 self._base = self.trial(parent / "base", SCENARIOS["ask"])
                 assert self._base.run(1)[0].exit == 0
             return self._base
+
+    def forget(self, trial: "Trial") -> None:
+        """Drop what is kept of a pipeline that is done with."""
+        self.server.forget(trial.pipeline_id, trial.session_id)
+        self.trials.pop(trial.pipeline_id)
+        shutil.rmtree(trial.folder)
 
     def store_spec(self, trial: "Trial", proxy: FaultProxy | None) -> Json:
         if trial.kind == "file":
@@ -252,17 +259,30 @@ class Trial:
         self.watched.look()
         return run
 
-    def run(self, attempt: int, plan: Plan = nothing, *, kill_at: int | None = None) -> tuple[Run, FaultProxy]:
-        """One attempt behind a proxy of its own."""
+    def run(
+        self,
+        attempt: int,
+        plan: Plan = nothing,
+        *,
+        kill_at: int | None = None,
+        at_call: "Callable[[Call, Started], None] | None" = None,
+    ) -> tuple[Run, FaultProxy]:
+        """One attempt behind a proxy of its own. `at_call` sees each call and the process that makes it."""
         with FaultProxy(self.world.targets(self), plan) as proxy:
             ready = threading.Event()
             victims: list[Started] = []
 
-            def kill() -> None:
-                ready.wait(10)
-                victims[0].signal(signal.SIGKILL)
+            def victim() -> Started:
+                assert ready.wait(10)
+                return victims[0]
 
-            proxy.kill = kill
+            def seen(call: Call) -> Fault | None:
+                if at_call is not None:
+                    at_call(call, victim())
+                return plan(call)
+
+            proxy.plan = seen
+            proxy.kill = lambda: victim().signal(signal.SIGKILL)
             victims.append(self.start(attempt, proxy, kill_at=kill_at))
             ready.set()
             return self.finish(victims[0]), proxy
