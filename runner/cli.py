@@ -97,7 +97,8 @@ def build_parser() -> argparse.ArgumentParser:
     _secrets_argument(doctor)
 
     demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
-    demo.add_argument("--folder", type=Path, help="keep the store and the specs here (default: a temporary folder)")
+    demo.add_argument("--folder", type=Path, help="the server's folder, which stays (default: a temporary one)")
+    demo.add_argument("--keep", action="store_true", help="leave the server running for a look, until Ctrl-C")
 
     serve = commands.add_parser("serve", help="a server and orchestrator for this machine (extra `server`)")
     serve.add_argument("--folder", type=Path, required=True, help="everything it keeps: database, store, workspaces")
@@ -245,7 +246,7 @@ def _other_command(options: argparse.Namespace, stop: StopLatch) -> int:
         case "demo":
             from runner.demo import run_demo
 
-            return run_demo(options.folder)
+            return run_demo(options.folder, keep=options.keep)
         case "serve":
             return _serve(options)
         case "version":

@@ -1,26 +1,32 @@
 """`runner demo`: the whole story on one machine, with real processes and nothing to set up.
 
-A session from a plain Pi file; a first process asks a question and ends; the answer starts a second process, which
-restores the checkpoint and finishes. Store: a folder. Model: a script. Server: `demo_server.py` on loopback.
+The server (`runner serve`) in a folder, with a scripted model. A task starts a first pipeline, which asks and ends; the
+answer starts a second one, which restores the checkpoint and finishes. The page shows it; the demo plays the person.
 """
 
 import json
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
-from base64 import b64encode
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from checkpoint.session.header import new_header
-from checkpoint.session.log import SessionLog
-from runner.demo_server import DemoServer
-from runner.exits import Exit
-from settlement.commit_rule import RestorePoint
+import httpx
 
-SESSION, QUESTION = "demo-session", "Deploy to staging or to production?"
-PROCESS_S = 60
+from checkpoint.jsontypes import JsonObject
+from runner.errors import Refused
+from runner.exits import Exit
+
+TASK, QUESTION, ANSWER = "Deploy the project.", "Deploy to staging or to production?", "staging"
+STEP_S = 60.0
+LOOK_S = 0.1
 
 ASKING = {
     "responses": [
@@ -31,137 +37,146 @@ ASKING = {
                     "type": "toolCall",
                     "id": "call_1",
                     "name": "ask_user",
-                    "arguments": {"question": QUESTION, "options": ["staging", "production"]},
+                    "arguments": {
+                        "question": QUESTION,
+                        "context": "Staging is free. Production has a change window until 18:00.",
+                        "options": ["staging", "production"],
+                    },
                 },
-            ]
+            ],
+            "usage": {"input": 1240, "output": 64},
         }
     ]
 }
-FINISHING = {"responses": [{"content": [{"type": "text", "text": "Deployed to staging. All checks are green."}]}]}
+FINISHING = {
+    "responses": [
+        {
+            "content": [{"type": "text", "text": "Deployed to staging. All checks are green."}],
+            "usage": {"input": 1380, "output": 18},
+        }
+    ]
+}
 
 
-def run_demo(folder: Path | None) -> int:
-    """Run the story and print it; exit 0 if it went as it should, else 70."""
+class _WentWrong(Exception):
+    """The story did not go as it should. The text says where."""
+
+
+def run_demo(folder: Path | None, *, keep: bool = False) -> int:
+    """Run the story and print it; exit 0 if it went as it should, else 70. `keep`: the server stays until a signal.
+    Raises Refused without the extra.
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise Refused("extra_missing", ["`runner demo` needs the extra: pip install 'pipeline-runner[server]'"])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        return _story(folder)
+        return _served(folder.absolute(), keep=keep)
     with tempfile.TemporaryDirectory(prefix="runner-demo-") as temporary:
-        return _story(Path(temporary))
+        return _served(Path(temporary), keep=keep)
 
 
-def _story(folder: Path) -> int:
-    secret = "whsec_" + b64encode(secrets.token_bytes(24)).decode()
-    _write_secret(folder, secret)
-    session = folder / "session.jsonl"
-    session.unlink(missing_ok=True)
-    _write_session(session)
-    with DemoServer(secret) as server:
-        server.restore_points[SESSION] = RestorePoint(None)
-        _say("1", f"restores {session.name}, a plain Pi session, and runs the agent")
-        first = _launch(
-            folder,
-            server,
-            "demo-1",
-            ASKING,
-            restore={"jsonl": session.absolute().as_uri()},
-            input={"message": "Deploy the project."},
-        )
-        if first is None or not server.questions:
-            return _failed()
-        card = server.questions[0]
-        _say("?", f"the server shows the question: {card.question} ({', '.join(card.options or ())})")
-        _report(first)
-        point = server.restore_points[SESSION]
-        if point is None or point.manifest is None:
-            return _failed()
-        _say("2", "a new process restores the checkpoint, with the answer: staging")
-        second = _launch(
-            folder,
-            server,
-            "demo-2",
-            FINISHING,
-            restore={"manifest": point.manifest, "digest": point.digest},
-            input={"reply": {"tool_call_id": server.questions[0].tool_call_id, "message": "staging"}},
-        )
-        if second is None or second["settlement"]["kind"] != "success":
-            return _failed()
-        _report(second)
-        _say(
-            "=", f"{len(server.terminals)} pipelines, {len(server.terminals)} signed callbacks, committed by the server"
-        )
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _served(folder: Path, *, keep: bool) -> int:
+    _write(folder / "template.json", {"agent": {"model": {"api": "scripted", "script": "pipeline-{n}.json"}}})
+    _write(folder / "pipeline-1.json", ASKING)
+    _write(folder / "pipeline-2.json", FINISHING)
+    command = [sys.executable, "-m", "runner", "serve", "--folder", str(folder)]
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)  # noqa: S603 - this very program
+    try:
+        _story(server, folder)
+        if keep:
+            _say("=", "the server stays for a look at the page: Ctrl-C ends it")
+            server.wait()
+    except KeyboardInterrupt:
+        return Exit.ACKNOWLEDGED if keep else Exit.STOPPED
+    except (_WentWrong, httpx.HTTPError) as error:
+        sys.stderr.write(f"runner: the demo did not go as it should: {error}\n")
+        sys.stderr.write((folder / "server.log").read_text(errors="replace"))
+        return Exit.DEFECT
+    finally:
+        _end(server)
     return Exit.ACKNOWLEDGED
 
 
-def _launch(folder: Path, server: DemoServer, pipeline_id: str, script: Any, **spec: Any) -> dict[str, Any] | None:
-    """One real process, as an orchestrator would start it; the callback's body if it exited 0."""
-    (folder / f"{pipeline_id}.script.json").write_text(json.dumps(script))
-    restore, given = spec["restore"], spec["input"]
-    unique_id = f"{pipeline_id}-{secrets.token_hex(4)}"
-    document: dict[str, Any] = {
-        "version": 1,
-        "pipeline_id": unique_id,
-        "session": {"id": SESSION, "restore": restore},
-        "store": {"uri": "store"},
-        "input": given,
-        "agent": {"model": {"api": "scripted", "script": f"{pipeline_id}.script.json"}},
-        "server": {"base_url": server.base_url},
-    }
-    server.launching(unique_id, SESSION)
-    path = folder / f"{pipeline_id}.spec.json"
-    path.write_text(json.dumps(document, indent=2))
-    command = [sys.executable, "-m", "runner", "run", str(path), "--secrets-dir", str(folder / "secrets")]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=PROCESS_S, check=False)  # noqa: S603 - this very program, with a spec of our own
-    except subprocess.TimeoutExpired:
-        sys.stderr.write(f"runner: the demo's process did not end within {PROCESS_S} s\n")
-        return None
-    if done.returncode != 0:
-        sys.stderr.write(done.stderr.decode(errors="replace"))
-        return None
-    return json.loads(done.stdout.splitlines()[-1])["terminal"]
+def _story(server: "subprocess.Popen[bytes]", folder: Path) -> None:
+    url = _address(server)
+    token = (folder / "private" / "token").read_text().strip()
+    session_id = f"demo-{secrets.token_hex(4)}"
+    _say("0", f"the page: {url}/?token={token}")
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=STEP_S, trust_env=False) as client:
+        _say("1", f"a task: {TASK} A first process runs the agent")
+        client.post("/api/sessions", json={"message": TASK, "session_id": session_id}).raise_for_status()
+        waiting = _wait(client, session_id, "WAITING_INPUT", pipelines=1)
+        card = waiting["questions"][0]
+        _say("?", f"the page shows the question: {card['question']} ({', '.join(card['options'])})")
+        _report(waiting["pipelines"][0])
+        _say("2", f"the answer: {ANSWER}. A new process restores the checkpoint and goes on")
+        reply = {"reply_id": secrets.token_hex(8), "message": ANSWER}
+        client.post(f"/api/questions/{card['question_id']}/reply", json=reply).raise_for_status()
+        done = _wait(client, session_id, "SUCCEEDED", pipelines=2)
+        _report(done["pipelines"][1])
+    _say("=", "2 pipelines, 2 signed callbacks, committed by the server")
 
 
-def _write_secret(folder: Path, secret: str) -> None:
-    path = folder / "secrets" / "callback_secret"
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_text(secret + "\n")
-    path.chmod(0o600)
+def _address(server: "subprocess.Popen[bytes]") -> str:
+    assert server.stdout is not None, "it is a pipe"
+    line = server.stdout.readline()
+    if not line:
+        raise _WentWrong("the server did not start")
+    return json.loads(line)["url"]
 
 
-def _write_session(path: Path) -> None:
-    """What happened before the demo, as Pi would have left it."""
-    log = SessionLog.create(path, new_header(str(path.parent)))
-    log.append_message({"role": "user", "content": [{"type": "text", "text": "Is the build green?"}], "timestamp": 0})
-    log.append_message(
-        {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "Yes, all 214 tests pass."}],
-            "api": "scripted",
-            "provider": "scripted",
-            "model": "scripted-model",
-            "usage": {
-                **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "totalTokens"), 0),
-                "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0),
-            },
-            "stopReason": "stop",
-            "timestamp": 0,
-        }
-    )
-    log.close()
+def _wait(client: httpx.Client, session_id: str, state: str, *, pipelines: int) -> JsonObject:
+    """The session once its task has this state and its processes have ended."""
+
+    def reached(session: JsonObject) -> bool:
+        ended = [pipeline for pipeline in session["pipelines"] if pipeline["standing"] == "ended"]
+        return session["tasks"][-1]["state"] == state and len(ended) == pipelines
+
+    return _look_until(lambda: client.get(f"/api/sessions/{session_id}").raise_for_status().json(), reached, state)
 
 
-def _report(terminal: dict[str, Any]) -> None:
-    settlement, checkpoint = terminal["settlement"], terminal["checkpoint"]
+def _look_until(look: Callable[[], JsonObject], reached: Callable[[JsonObject], bool], wanted: str) -> JsonObject:
+    until = time.monotonic() + STEP_S
+    while not reached(seen := look()):
+        if seen["tasks"][-1]["state"] in ("FAILED", "CANCELLED") or time.monotonic() > until:
+            raise _WentWrong(f"{wanted} was expected, the task is {seen['tasks'][-1]['state']}")
+        time.sleep(LOOK_S)
+    return seen
+
+
+def _report(pipeline: dict[str, Any]) -> None:
+    settlement, checkpoint = pipeline["settlement"], pipeline["checkpoint"]
     text = f": {settlement['text']}" if settlement["kind"] == "success" else ""
     _say(">", f"settled: {settlement['kind']}{text}")
-    _say(">", f"checkpoint: {checkpoint['entries']} entries, {checkpoint['decision']}, exit 0")
+    exit_code = pipeline["attempts"][-1]["exit"]
+    _say(">", f"checkpoint: {checkpoint['entries']} entries, {checkpoint['decision']}, exit {exit_code}")
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    """In good order; a second signal does not leave it behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    server.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(STEP_S)
+    server.kill()
+    server.wait()
+    assert server.stdout is not None, "it is a pipe"
+    server.stdout.close()
+
+
+def _write(path: Path, document: object) -> None:
+    path.write_text(json.dumps(document, indent=2))
 
 
 def _say(mark: str, words: str) -> None:
     sys.stdout.write(f"[{mark}] {words}\n")
     sys.stdout.flush()
-
-
-def _failed() -> int:
-    sys.stderr.write("runner: the demo did not go as it should; the lines above say why\n")
-    return Exit.DEFECT

@@ -11,7 +11,7 @@ from tests.e2e.scene import ask, calls, text
 from tests.e2e.serving import Serving, waiting_call
 
 ASKS = calls(ask(options=["staging", "production"], context="Staging is free right now."))
-DONE = text("Deployed. All checks are green.", usage={"input": 2400, "output": 60})
+DONE = text("Deployed. All checks are green.", usage={"input": 2400, "output": 60, "cost": 0.0123})
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_a_task_is_started_asks_is_answered_and_succeeds(serve: Serve, visit: Ca
     for phase in ("Queue", "Start", "Claim", "Restore", "Agent", "Upload", "Callback"):
         expect(latest.locator(".timeline")).to_contain_text(phase)
     expect(latest).to_contain_text("2.4 k in, 60 out")
+    expect(latest).to_contain_text("$0.01")
     (second,) = [run for run in person.serving.session(session_of(person))["pipelines"] if run["usage"]["input"]]
     expect(latest).to_contain_text(second["checkpoint"]["digest"])
     expect(latest).to_contain_text("Committed, the session's restore point")
