@@ -22,6 +22,7 @@ from runner.agent.types import AgentEvent, AgentTool, MessageEnd, TurnEnd
 from runner.cleaning import clean_stream, clean_tool
 from runner.interruption import InterruptionAdapter
 from runner.parts import Parts
+from runner.preloading import preload_at_first_words
 from runner.question_gate import Asker, QuestionGate
 from runner.retrying import DecidedTurn, ModelChoice, RetryingAgent
 from runner.session import OpenSession
@@ -133,6 +134,8 @@ async def run_main_agent(parts: Parts, session: OpenSession, run: AgentRun) -> O
     )
     for listener in listeners:
         agent.subscribe(listener)
+    if parts.spec.server is not None:
+        agent.subscribe(preload_at_first_words())
     if parts.control is not None:
         parts.control.attach(agent)
     retrying = RetryingAgent(
