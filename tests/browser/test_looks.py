@@ -30,6 +30,7 @@ def test_a_screen_reader_finds_everything_by_role_and_name(waiting: Serving, vis
     current = page.get_by_role("navigation").get_by_role("listitem").get_by_role("link", name="Deploy the project.")
     expect(current).to_have_attribute("aria-current", "page")
     expect(person.main.get_by_role("heading", name="Deploy the project.", level=1)).to_be_visible()
+    expect(person.log).to_have_attribute("aria-live", "polite")
     expect(person.log.get_by_role("article", name="You")).to_contain_text("Deploy the project.")
     expect(person.log.get_by_role("article", name="Agent")).to_contain_text("Let me ask.")
     card = page.get_by_role("region", name="Questions").get_by_role("article", name="Question")
@@ -66,7 +67,7 @@ def test_a_narrow_screen_scrolls_one_way_only_and_has_the_list_folded(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_words_have_contrast_in_both_schemes(waiting: Serving, visit: Callable[..., Visit], scheme: str) -> None:
-    person = visit(waiting, color_scheme=scheme, reduced_motion="reduce")
+    person = visit(waiting, color_scheme=scheme)
     expect(person.cards).to_be_visible()
     found = person.page.evaluate(CONTRASTS)
     assert len(found) > 20

@@ -41,6 +41,7 @@ class Run {
   constructor(run, number) {
     this._chip = runChip();
     this._state = null;
+    this._running = false;
     this._progress = el("p", { class: "hint", hidden: true });
     this._body = el("div", { class: "inside" });
     const summary = el("summary", {}, el("span", { class: "number" }, `Run ${number}`), this._chip, el("time", { datetime: run.created_at }, clock(run.created_at)));
@@ -51,12 +52,14 @@ class Run {
   }
 
   progress(data) {
-    if (data.phase) setText(this._progress, `Now: ${words(data.phase)}, turn ${data.turn}`);
+    setText(this._progress, `Last heard of: ${words(String(data.phase))}, ${count(data.turn, "turn")} finished`);
+    this._progress.hidden = !this._running;
   }
 
   update(run, restorePoint) {
     updateRunChip(this._chip, run);
-    this._progress.hidden = run.standing !== "launched" || this._progress.textContent === "";
+    this._running = run.standing === "launched";
+    this._progress.hidden = !this._running || this._progress.textContent === "";
     const state = JSON.stringify([run, restorePoint?.digest]);
     if (state === this._state) return;
     this._state = state;

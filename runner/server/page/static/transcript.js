@@ -98,8 +98,11 @@ export class Transcript {
     if (!this._earlier.hidden) this._earlier.focus({ preventScroll: true });
   }
 
-  /** Elements of entries that were there before stay the same ones: open folds and focus stay with them. */
+  /** Elements of entries that were there before stay the same ones: open folds and focus stay with them. What is read
+   * anew is not read out: only what is said from now on is. */
   _show(live) {
+    this._log.setAttribute("aria-live", "off");
+    setTimeout(() => this._log.setAttribute("aria-live", "polite"));
     const before = new Map();
     for (const item of this._items) {
       if (!before.has(item.signature)) before.set(item.signature, []);
