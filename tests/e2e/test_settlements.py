@@ -58,7 +58,7 @@ FAILURES = {
     "the limit of cost": Case(
         [{**ON, "usage": USAGE}, text("never said")], "cost_limit", "commit", changes=limits(max_cost_usd=0.5)
     ),
-    "an own tool that cannot be imported": broken_tools("no_such_module", "no_such_module:tool"),
+    "an own tool that its module does not have": broken_tools("no_such_tool", "tests.e2e.own_tools:no_such_tool"),
     "an own tool that ends the process when it is imported": Case(
         [text("never said")],
         "setup_failed",
