@@ -9,7 +9,7 @@ from importlib import import_module
 
 from bench.figure import BenchFailed, Figure
 
-NAMES = ("cold_start", "restore", "checkpoint", "progress", "loop", "stream", "isolation", "replay", "server")
+NAMES = ("cold_start", "restore", "checkpoint", "progress", "loop", "stream", "isolation", "replay", "ending", "server")
 
 
 def main() -> int:

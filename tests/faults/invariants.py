@@ -173,7 +173,8 @@ def check_tools(trial: "Trial", entries: list[Json], *, may_repeat: bool) -> Non
     notes = [message for message in messages(entries, "toolResult") if message["toolName"] == "note"]
     for message in notes:
         if message["isError"]:
-            assert "not known whether" in texts(message), texts(message)  # in doubt after a takeover
+            said = texts(message)  # in doubt after a takeover, or ended by a signal
+            assert "not known whether" in said or "aborted" in said, said
         elif message["toolCallId"] != "call_note" or not trial.scenario.replies:
             assert effects[message["toolCallId"]] >= 1, "a result without its effect"
     if not may_repeat:
