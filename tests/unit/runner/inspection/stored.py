@@ -13,9 +13,10 @@ from checkpoint.session.migration import index_file
 from checkpoint.store.file_store import FileStore
 from checkpoint.upload import CheckpointFacts, Uploaded, store_lines, upload
 from runner.inspection.source import StoreOptions
+from runner.secrets import DEFAULT_FOLDER
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "session"
-NOWHERE = StoreOptions(Path("/nonexistent"), {})
+NOWHERE = StoreOptions(DEFAULT_FOLDER, {})
 TIME = "2026-01-01T00:00:00.000Z"
 
 
