@@ -118,8 +118,10 @@ class Parts(Struct):
     """What the control channel's commands do, where the launch asks for one."""
 
     def time_left(self) -> float:
-        """Seconds that the agent still has."""
-        return self.timebox.remaining("agent", max(0.0, self.ends - time.monotonic()))
+        """Seconds until the agent's time is over. A stop takes nothing from it: who is about to be aborted may plan a
+        pause all the same, and the abort ends it. Else a cancel would read as a model that is not asked again.
+        """
+        return max(0.0, self.ends - time.monotonic())
 
     async def store_call(self, phase: Phase, bound_s: float, function: Callable[[], T]) -> T:
         """A blocking call to the store within the phase's time. Raises RunnerError for whatever keeps it from ending

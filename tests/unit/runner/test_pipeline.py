@@ -12,6 +12,7 @@ from checkpoint.head import Claimant
 from checkpoint.head_writer import HeadWriter
 from runner.ending import Ending
 from runner.exits import Exit
+from runner.models.failure import Failure
 from runner.parts import Parts
 from runner.pipeline import claim_pipeline, run_pipeline
 from settlement.verdict import GaveUp, Refused, Rejected
@@ -179,6 +180,36 @@ async def test_a_defect_in_the_run_settles_as_internal_with_the_log_as_a_diagnos
     assert stage.terminal["checkpoint"]["decision"] == "keep_previous"
     assert stage.terminal["checkpoint"]["diagnostic"] in stage.store.objects
     assert "defect" in stage.events
+
+
+async def test_a_cancel_that_comes_just_when_a_failed_answer_is_judged_settles_as_cancelled(stage: Backstage) -> None:
+    """The model was to be asked again; that there is no more time for it is the cancel's doing, not the model's."""
+
+    def cancelled_meanwhile(_message: object) -> Failure:
+        stage.stop.request("cancelled")
+        return Failure("model_overloaded", "busy", transient=True)
+
+    stage.answers = Answers(answer("", stop_reason="error", error="overloaded"))
+    stage.failure_of = cancelled_meanwhile
+
+    await stage.run(**QUICK)
+
+    assert stage.terminal["settlement"]["reason"] == "cancelled"
+    assert len(stage.answers.requests) == 1
+    assert "model_failed" not in stage.events
+
+
+async def test_a_cancel_after_the_last_attempt_leaves_the_models_failure_what_it_is(stage: Backstage) -> None:
+    def cancelled_meanwhile(_message: object) -> Failure:
+        stage.stop.request("cancelled")
+        return Failure("model_invalid_request", "bad")
+
+    stage.answers = Answers(answer("", stop_reason="error", error="bad"))
+    stage.failure_of = cancelled_meanwhile
+
+    await stage.run(**QUICK)
+
+    assert stage.terminal["settlement"]["reason"] == "model_invalid_request"
 
 
 async def test_the_spec_prompt_wins_over_that_of_the_session_and_stands_in_no_log(stage: Backstage) -> None:
