@@ -3,14 +3,14 @@
 Refuses (exit 78) to go on with less than the launch requires; asks no versions, and never lowers the level silently.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.errors import Refused
 from runner.isolation.candidates import Candidate, Ownership, candidates
 from runner.isolation.cgroup import make_pids_group
 from runner.isolation.confinement import LEVELS, Level
-from runner.isolation.disk_watch import DiskWatch
+from runner.isolation.disk_watch import DiskWatch, free_bytes
 from runner.isolation.environment import tool_environment
 from runner.isolation.grounds import Grounds, make_grounds, remove_scratch
 from runner.isolation.launching import Launcher
@@ -53,10 +53,12 @@ def build_spawner(
     *,
     levels: Sequence[Level] = LEVELS,
     grounds: Grounds | None = None,
+    free: Callable[[str], int] = free_bytes,
 ) -> Isolation:
     """Establish the isolation; blocking (about 0.1 s), so call it in a thread. Raises Refused (`isolation_too_weak`).
 
     `levels`: those that may be used at all; for tests and for the doctor. `grounds`: if they were made before.
+    `free`: bytes that are free on the disk of a folder.
     """
     try:
         grounds = grounds or make_grounds(settings.workspace, settings.hidden)
@@ -65,14 +67,18 @@ def build_spawner(
             "isolation_too_weak", [f"the tools' folders cannot be made ({error.strerror}): see to the temporary folder"]
         ) from None
     try:
-        return _established(settings, grounds, environ, levels)
+        return _established(settings, grounds, environ, levels, free)
     except BaseException:
         remove_scratch(grounds.scratch)
         raise
 
 
 def _established(
-    settings: IsolationSettings, grounds: Grounds, environ: Mapping[str, str], levels: Sequence[Level]
+    settings: IsolationSettings,
+    grounds: Grounds,
+    environ: Mapping[str, str],
+    levels: Sequence[Level],
+    free: Callable[[str], int],
 ) -> Isolation:
     environment = make_environment(settings, grounds, environ)
     group = make_pids_group(settings.limits.processes)
@@ -99,7 +105,7 @@ def _established(
             chosen.confinement,
             environment,
             launcher,
-            disk=DiskWatch((grounds.workspace, grounds.scratch.base)),
+            disk=DiskWatch((grounds.workspace, grounds.scratch.base), free),
             on_close=group.remove if group is not None else nothing,
         ),
         verdict.holds,

@@ -1,8 +1,8 @@
 """The runner's side of the launcher (launcher.py): asks it to start commands, and learns how they end.
 
 A launcher that was killed takes all its commands with it. The next command gets a new one, once nothing is left of what
-ran: before it has closed itself, a tool of the same user could take it over. Calls are not thread-safe, and block for
-milliseconds.
+ran: before it has closed itself, a tool of the same user could take it over. Calls block for milliseconds, or for
+seconds where a tool has stopped the launcher. They are not thread-safe, except for `give_up`.
 """
 
 import os
@@ -64,11 +64,22 @@ class Launcher:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._group: PidsGroup | None = None
+        self._given_up = False
 
     @property
     def pids(self) -> set[int]:
-        """Of the launcher, if it runs: a child that is no tool, and the parent of what tools leave."""
-        return set() if self._process is None else {self._process.pid}
+        """Of the launcher, if it runs: a child that is no tool, and the parent of what tools leave. From any thread."""
+        process = self._process
+        return set() if process is None else {process.pid}
+
+    def give_up(self) -> None:
+        """Start nothing more: ends a wait for a launcher that does not answer, and with it all commands. From any
+        thread.
+        """
+        self._given_up = True
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def start(
         self,
@@ -89,6 +100,8 @@ class Launcher:
                 if launched is not None:
                     return launched
                 self._end_all()
+                if self._given_up:
+                    raise SpawnFailed("the run is ending: no command is started any more")
         finally:
             os.close(request)
         raise SpawnFailed(

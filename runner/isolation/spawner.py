@@ -1,7 +1,8 @@
 """The spawner of every level: starts wrapped commands, and leaves no process behind.
 
-Which level it is, is the `Confinement`'s business. Everything here runs in the event loop's thread; starting takes a
-few milliseconds, looking through /proc one or two.
+Which level it is, is the `Confinement`'s business. Everything here runs in the event loop's thread (looking through
+/proc takes a millisecond or two), but for orders to the launcher: they take milliseconds as well, unless a tool has
+stopped it, and then the run must go on meanwhile. They go one after the other, each in a thread.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.blocking import call_blocking
 from runner.isolation.confinement import Confinement, Wrapped
 from runner.isolation.disk_watch import LOOK_S, DiskWatch
 from runner.isolation.environment import loader_variables
@@ -22,6 +24,8 @@ from runner.isolation.tool_process import ConfinedProcess, Leader
 
 END_S = 5.0
 """For everything that a command started to be gone. Killing takes milliseconds; this bounds the wait for the kernel."""
+START_S = 60.0
+"""For a start with everything that the launcher tries, which has bounds of its own far below this."""
 Environment = Callable[[Mapping[str, str]], dict[str, str]]
 """From what a command needs beside to the environment it gets."""
 
@@ -137,6 +141,9 @@ class ConfinedSpawner:
         self._on_close = on_close
         self._spared = own_children()
         self._leaders: set[int] = set()
+        self._one_at_a_time = asyncio.Lock()
+        self._starting: set[asyncio.Task[ConfinedProcess]] = set()
+        self._unwanted: set[asyncio.Task[None]] = set()
         self._processes: list[ConfinedProcess] = []
         self._closed = False
 
@@ -156,26 +163,56 @@ class ConfinedSpawner:
                 f"{', '.join(refused)} cannot be given to a confined command, because it would act on what confines "
                 "it: start the command by `env NAME=value command`"
             )
-        started = start_wrapped(
-            self._confinement,
-            self._launcher,
-            command,
-            os.path.realpath(cwd),  # noqa: ASYNC240 - one look at a local path
-            self._environment(env),
-            merge_stderr=merge_stderr,
-            interactive=interactive,
-        )
-        self._processes = [process for process in self._processes if not process.over]
-        process = ConfinedProcess(
-            started.process, signals_as_codes=self._confinement.level == "namespace", end=self._end
-        )
-        self._leaders.add(process.pid)
-        self._processes.append(process)
-        process.watch(self._leaders.discard)
+        starting = asyncio.create_task(self._start(command, cwd, env, merge_stderr, interactive))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._end_unwanted)
+            raise
+
+    async def _start(
+        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], merge_stderr: bool, interactive: bool
+    ) -> ConfinedProcess:
+        folder, environment = os.path.realpath(cwd), self._environment(env)  # noqa: ASYNC240 - one look at a local path
+
+        def start() -> Started:
+            return start_wrapped(
+                self._confinement,
+                self._launcher,
+                command,
+                folder,
+                environment,
+                merge_stderr=merge_stderr,
+                interactive=interactive,
+            )
+
+        async with self._one_at_a_time:
+            if self._closed:
+                raise SpawnFailed("the run is ending: no command is started any more")
+            # What the launcher starts is no stray while it is unknown here, for it shares the launcher's session.
+            confined = self._confinement.level != "none"
+            started = await call_blocking(start, timeout_s=START_S) if confined else start()
+            self._processes = [process for process in self._processes if not process.over]
+            process = ConfinedProcess(
+                started.process, signals_as_codes=self._confinement.level == "namespace", end=self._end
+            )
+            self._leaders.add(process.pid)
+            self._processes.append(process)
+            process.watch(self._leaders.discard)
         if self._disk is not None and (self._watching is None or self._watching.done()):
             self._watching = asyncio.create_task(self._watch_disk(self._disk))
         await process.connect(started.stdin, started.stdout, started.stderr)
         return process
+
+    def _end_unwanted(self, started: "asyncio.Task[ConfinedProcess]") -> None:
+        """Who asked for this command has left before it began."""
+        if started.cancelled() or started.exception() is not None:
+            return
+        ending = asyncio.create_task(started.result().end())
+        self._unwanted.add(ending)
+        ending.add_done_callback(self._unwanted.discard)
 
     async def _watch_disk(self, disk: DiskWatch) -> None:
         """While commands run. All are ended, for nobody knows which one it is."""
@@ -197,6 +234,9 @@ class ConfinedSpawner:
 
     async def close(self) -> None:
         self._closed = True
+        if self._starting:
+            self._launcher.give_up()
+            await asyncio.wait(self._starting, timeout=END_S)
         if self._watching is not None:
             self._watching.cancel()
         await self._end(*self._processes)

@@ -5,7 +5,7 @@ secrets. A secret is recognised by how it begins.
 """
 
 # pathlib would tidy the paths that are the attack.
-# ruff: noqa: PTH104, PTH108, PTH110, PTH112, PTH115, PTH118, PTH119, PTH120, PTH123, PTH202, PTH208, PTH211
+# ruff: noqa: PTH102, PTH104, PTH108, PTH110, PTH112, PTH115, PTH118, PTH119, PTH120, PTH123, PTH202, PTH208, PTH211
 
 import ctypes
 import errno
@@ -13,8 +13,10 @@ import json
 import os
 import resource
 import socket
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -134,6 +136,49 @@ def take_over_launcher(orders: Orders) -> str | None:
 
 def signal_launcher(orders: Orders) -> str | None:
     return first(lambda each=each: signal_runner(each) for each in launchers(orders))
+
+
+def order_launcher(orders: Orders) -> str | None:
+    """Its orders come over a socket: one that this process holds, or can take, could start and end commands."""
+    held = [name for name in os.listdir("/proc/self/fd") if int(name) > 2]
+    sockets = [name for name in held if os.path.exists(f"/proc/self/fd/{name}") and is_socket(int(name))]
+    if sockets:
+        return f"holds sockets {sockets}"
+    return first(lambda each=each: read_runner_descriptors(each) for each in launchers(orders))
+
+
+def is_socket(number: int) -> bool:
+    return stat.S_ISSOCK(os.fstat(number).st_mode)
+
+
+def steer_the_run(orders: Orders) -> str | None:
+    """The control channel's socket: by oneself, by an orphan of a session of its own, and by one that is gone at once.
+    Whether the last one was heard is seen by the runner.
+    """
+
+    def ask(*, wait: bool = True) -> str | None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.settimeout(5.0)
+            control.connect(orders["control"])
+            control.sendall(b'{"type": "cancel"}\n')
+            return "cancelled the run" if wait and b'"ok": true' in control.recv(65536) else None
+
+    def ask_as_orphan(*, wait: bool) -> None:
+        waiting, held = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                with suppress(OSError):
+                    os.write(held, (ask(wait=wait) or "").encode())
+            os._exit(0)
+        os.close(held)
+        os.wait()
+        answers.append(os.read(waiting, 100).decode())
+
+    answers = [ask() or ""]
+    for wait in (True, False):
+        ask_as_orphan(wait=wait)
+    return "".join(answers) or None
 
 
 def other_tools(orders: Orders) -> list[str]:
@@ -333,6 +378,16 @@ def fill_disk(orders: Orders) -> str | None:
         for _ in range(orders["file_mb"] + 1):
             file.write(piece)
     return f"a file of {os.path.getsize(path)} bytes"
+
+
+def fill_disk_with_many_files(orders: Orders) -> str | None:
+    """No file is large, and there is no end of them; slow enough for a busy machine to see it."""
+    folder = f"{orders['workspace']}/{orders['many']}"
+    os.mkdir(folder)
+    for number in range(orders["room"]):
+        with open(os.path.join(folder, str(number)), "wb"):
+            time.sleep(0.001)
+    return f"{orders['room']} files, and the disk is full"
 
 
 def start_too_many(orders: Orders) -> str | None:

@@ -15,6 +15,8 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ INSIDE = [
     "limit_runner",
     "take_over_launcher",
     "signal_launcher",
+    "order_launcher",
+    "steer_the_run",
     "see_runner",
     "answer_for_another_tool",
     "signal_another_tool",
@@ -54,6 +58,8 @@ INSIDE = [
 SECRET_VARIABLE = "ATTACKED_API_KEY"
 MEMORY_MB, FILE_MB, PROCESSES, CPU_S = 512, 8, 24, 1
 ATTACK_S = 30.0
+MANY, ROOM = "many", 1200
+"""The folder of many files, and for how many of them there is room."""
 CANARY = "31.415"
 """How long the other tool sleeps, which also names it."""
 
@@ -88,7 +94,7 @@ async def attack(level: str, secret: str) -> dict[str, Any]:
     try:
         isolation = await asyncio.to_thread(build_for_attack, build_spawner, settings, chosen)
         try:
-            return await Attacks(isolation, base, places).all()
+            return await Attacks(isolation, base, places, secret).all()
         finally:
             await isolation.spawner.close()
             isolation.remove()
@@ -101,11 +107,13 @@ def build_for_attack(build_spawner: Any, settings: Any, level: Any) -> Any:
     from dataclasses import replace
 
     from runner.errors import Refused
+    from tests.attacks.through_tools import room_for
 
+    free = room_for(ROOM, settings.workspace / MANY)
     try:
-        return build_spawner(settings, os.environ, levels=(level,))
+        return build_spawner(settings, os.environ, levels=(level,), free=free)
     except Refused:
-        return build_spawner(replace(settings, network=True), os.environ, levels=(level,))
+        return build_spawner(replace(settings, network=True), os.environ, levels=(level,), free=free)
 
 
 def make_places(secret: str) -> tuple[Path, dict[str, str]]:
@@ -129,17 +137,19 @@ def make_places(secret: str) -> tuple[Path, dict[str, str]]:
 
 
 class Attacks:
-    def __init__(self, isolation: Any, base: Path, places: dict[str, str]) -> None:
+    def __init__(self, isolation: Any, base: Path, places: dict[str, str], secret: str) -> None:
         self.isolation = isolation
         self.spawner = isolation.spawner
         self.base = base
         self.workspace = base / "workspace"
         self.places = places
+        self.secret = secret
         self.results: dict[str, str | None] = {}
 
     async def all(self) -> dict[str, Any]:
         import runner
         from runner.isolation.process_table import read_row, threads_of
+        from tests.attacks.through_tools import ThroughTools
 
         me = read_row(os.getpid())
         assert me is not None
@@ -148,6 +158,7 @@ class Attacks:
             socket.create_server(("127.0.0.1", 0)) as host,
             socket.socket(socket.AF_UNIX) as local,
             socket.socket(socket.AF_UNIX) as engine,
+            controlled(self.base / "control.sock") as steered,
         ):
             local.bind("\0" + abstract)
             local.listen()
@@ -163,6 +174,9 @@ class Attacks:
                 "port": host.getsockname()[1],
                 "abstract": abstract,
                 "socket_file": str(self.base / "engine.sock"),
+                "control": str(self.base / "control.sock"),
+                "many": MANY,
+                "room": ROOM,
                 "other_tool": CANARY,
                 "memory_mb": MEMORY_MB,
                 "file_mb": FILE_MB,
@@ -174,7 +188,11 @@ class Attacks:
             orders["launchers"] = launchers(other.pid)
             for name in INSIDE:
                 self.results[name] = await self.inside(name, orders)
+            self.results["steer_the_run"] = self.results["steer_the_run"] or steered()
             await other.end()
+            self.results["fill_disk_with_many_files"] = await self.inside("fill_disk_with_many_files", orders)
+            shutil.rmtree(self.workspace / MANY)
+        self.results.update(await ThroughTools(self.isolation, self.places, self.secret).all())
         await self.leave_processes()
         verdict = self.isolation.verdict
         return {
@@ -222,6 +240,30 @@ class Attacks:
             took = time.monotonic() - began
             left = sleepers(number)
             self.results[name] = f"{left} processes" if left else f"{took:.1f} s to end" if took > 4.0 else None
+
+
+@contextmanager
+def controlled(path: Path) -> Generator[Callable[[], str | None]]:
+    """A control channel at a path; tells whether anybody has got a stop through."""
+    import structlog
+    from structlog.testing import CapturingLogger
+
+    from runner.control import Control
+    from runner.control_socket import SocketControl
+    from runner.signals import StopLatch
+
+    stop = StopLatch()
+    log: Any = structlog.wrap_logger(
+        CapturingLogger(), processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+    )
+    channel = SocketControl(path, Control("p1", stop, log), log)
+    channel.prepare()
+    channel.open(None)  # pyright: ignore[reportArgumentType] - it does not look at the head
+    try:
+        yield lambda: stop.reason
+    finally:
+        channel.close()
+        channel.join(5.0)
 
 
 def launchers(watcher: int) -> list[tuple[int, int]]:

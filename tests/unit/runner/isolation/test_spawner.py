@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -230,3 +231,59 @@ def test_a_network_that_cannot_be_kept_off_is_refused_whatever_is_required(tmp_p
     settings = IsolationSettings(tmp_path / "workspace", (), {}, network=False)
     with pytest.raises(Refused):
         build_spawner(settings, os.environ, levels=("none",))
+
+
+async def stopped_launcher(isolation: Isolation) -> int:
+    """The pid of the launcher, which a tool could have stopped like this."""
+    await output_of(isolation, "true")
+    launchers = [row for row in read_table().values() if row.parent == os.getpid() and row.session == row.pid]
+    (launcher,) = launchers
+    os.kill(launcher.pid, signal.SIGSTOP)
+    return launcher.pid
+
+
+def test_where_tools_can_only_run_as_root_the_process_level_does_not_hold(tmp_path: Path) -> None:
+    """Root's files are theirs, also those that lift the limit of the control group."""
+
+    async def story(isolation: Isolation) -> None:
+        if "as root" not in isolation.verdict.description:
+            pytest.skip("tools run as a user of their own here")
+        assert isolation.level == "none"
+        assert "process_limit" in isolation.verdict.managed
+
+    run(tmp_path, "process", story)
+
+
+def children_of(pid: int) -> list[int]:
+    return [row.pid for row in read_table().values() if row.parent == pid and not row.zombie]
+
+
+def test_a_launcher_that_was_stopped_keeps_nobody_waiting_but_its_command_and_the_end_does_not_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    async def story(isolation: Isolation) -> None:
+        launcher = await stopped_launcher(isolation)
+        starting = asyncio.create_task(output_of(isolation, "true"))
+        assert await asyncio.wait({starting}, timeout=0.2) == (set(), {starting}), "the loop goes on meanwhile"
+        await asyncio.wait_for(isolation.spawner.close(), 4)
+        with pytest.raises(SpawnFailed, match="the run is ending"):
+            await starting
+        assert launcher not in read_table()
+
+    run(tmp_path, "process", story)
+
+
+def test_a_command_that_nobody_waits_for_any_more_is_ended_once_it_has_begun(tmp_path: Path) -> None:
+    async def story(isolation: Isolation) -> None:
+        launcher = await stopped_launcher(isolation)
+        workspace = Path(isolation.grounds.workspace)
+        starting = asyncio.create_task(isolation.spawner.start(["sleep", "300.25"], cwd=workspace, env={}))
+        assert await asyncio.wait({starting}, timeout=0.2) == (set(), {starting})
+        starting.cancel()
+        os.kill(launcher, signal.SIGCONT)
+        assert await output_of(isolation, "echo next") == ("next\n", ExitStatus(0, None))
+        async with asyncio.timeout(10):
+            while children_of(launcher):  # noqa: ASYNC110 - the process table tells nobody of a change
+                await asyncio.sleep(0)
+
+    run(tmp_path, "process", story)
