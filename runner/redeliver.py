@@ -59,7 +59,6 @@ def deliver_head(
     """Deliver the record at `address`; returns the exit code. Raises RunnerError for everything that prevents it."""
     uri, pipeline_id = split_head_address(address)
     secrets = load_secrets(secrets_folder, ["callback_secret", *AWS_NAMES], environ)
-    signing = _signing(secrets.get("callback_secret"), secrets_folder)
     settings = StoreSpec.model_validate(
         {"uri": uri, "endpoint_url": endpoint_url, "region": region, "addressing_style": addressing_style}
     )
@@ -71,6 +70,7 @@ def deliver_head(
         if head is None or head.fields.terminal is None or url is None:
             _say(f"there is nothing to deliver for pipeline {pipeline_id}: no server waits for its record")
             return Exit.ACKNOWLEDGED
+        signing = _signing(secrets.get("callback_secret"), secrets_folder)
         log = configure_logs(secrets, pipeline_id=pipeline_id)
         courier = HttpCourier(signing, log)
         terminal = head.fields.terminal

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from checkpoint.errors import StoreError
 
+_SCHEMES = ("s3:", "file:")
 _KEY_BYTES = 1024
 _PART_BYTES = 255
 
@@ -31,11 +32,13 @@ Address: TypeAlias = S3Address | FileAddress
 
 def parse_address(text: str) -> Address:
     """Take an address apart. Raises `StoreError` (misconfigured) for another scheme, a host in `file://`,
-    no bucket.
+    no bucket, and for what looks like a mistyped `s3://` or `file://`: a folder of that name would be a surprise.
     """
     if "://" not in text:
         if not text:
             raise StoreError("misconfigured", "The store's address is empty. Use s3://bucket/prefix or a folder.")
+        if text.startswith(_SCHEMES):
+            raise StoreError("misconfigured", f"{text} lacks slashes. Use s3://bucket/prefix or file:///folder.")
         return FileAddress(text)
     parts = urlsplit(text)
     if parts.query or parts.fragment or "@" in parts.netloc:

@@ -105,7 +105,12 @@ class FileStore:
         """By the clock of the file system, which need not be this machine's: the time of a file made just now."""
         with self._translated(""):
             path = self._root / f".{secrets.token_hex(8)}.part"
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                raise StoreError(
+                    "missing_bucket", f"{self.address('')} is no folder: correct the address, or mount the store."
+                ) from None
             try:
                 os.write(file, b".")
                 return _time(os.fstat(file))

@@ -70,12 +70,18 @@ def test_an_owner_that_slept_beyond_its_time_is_fenced_when_it_wakes(scene: Scen
 
 def test_the_command_line_says_what_is_wrong(scene: Scene) -> None:
     missing = scene.command("reconcile", str(scene.folder / "nowhere")).finish()
-    assert missing.exit in (75, 78)
-    assert "nowhere" in missing.stderr
+    assert missing.exit == 78
+    assert "nowhere/ is no folder" in missing.stderr
     assert scene.command("reconcile", "ftp://x/y").finish().exit == 78
     assert scene.command("reconcile", str(scene.store), "--at-once", "0").finish().exit == 64
 
     assert scene.run(scene.spec([text("Done.")], server=None)).exit == 0
+    (scene.secrets / "callback_secret").unlink(missing_ok=True)
+    nothing = scene.command("deliver", scene.head_address()).finish()
+    assert (nothing.exit, nothing.output) == (
+        0,
+        "runner: there is nothing to deliver for pipeline p1: no server waits for its record\n",
+    )
     (scene.store / "pipelines" / "broken").mkdir()
     (scene.store / "pipelines" / "broken" / "head.json").write_text("{")
     run = scene.command("reconcile", str(scene.store)).finish()

@@ -24,7 +24,17 @@ def test_addresses_are_taken_apart(text: str, address: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "s3://", "s3:///key", "file://host/a", "http://bucket/a", "s3://user:secret@bucket/a", "s3://bucket/a?b=c"],
+    [
+        "",
+        "s3://",
+        "s3:///key",
+        "s3:/bucket/a",
+        "file://host/a",
+        "file:/a",
+        "http://bucket/a",
+        "s3://user:secret@bucket/a",
+        "s3://bucket/a?b=c",
+    ],
 )
 def test_other_addresses_are_refused_without_repeating_secrets(text: str) -> None:
     with pytest.raises(StoreError) as failure:
