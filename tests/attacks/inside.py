@@ -386,7 +386,7 @@ def fill_disk_with_many_files(orders: Orders) -> str | None:
     os.mkdir(folder)
     for number in range(orders["room"]):
         with open(os.path.join(folder, str(number)), "wb"):
-            time.sleep(0.001)
+            time.sleep(0.002)
     return f"{orders['room']} files, and the disk is full"
 
 

@@ -58,7 +58,7 @@ INSIDE = [
 SECRET_VARIABLE = "ATTACKED_API_KEY"
 MEMORY_MB, FILE_MB, PROCESSES, CPU_S = 512, 8, 24, 1
 ATTACK_S = 30.0
-MANY, ROOM = "many", 1200
+MANY, ROOM = "many", 1000
 """The folder of many files, and for how many of them there is room."""
 CANARY = "31.415"
 """How long the other tool sleeps, which also names it."""
