@@ -10,7 +10,15 @@ from importlib import import_module
 from runner.agent.abort import AbortSignal
 from runner.agent.types import AgentEvent, MessageStart
 
-AT_THE_END = ("runner.commit", "settlement.delivery", "httpx")
+AT_THE_END = (
+    "runner.commit",
+    "settlement.delivery",
+    "httpx",
+    # What httpx itself loads only with its first request: two thirds of what a callback would wait for.
+    "httpcore",
+    "anyio.streams.tls",
+    "anyio._backends._asyncio",
+)
 
 
 def preload_at_first_words(
