@@ -64,14 +64,18 @@ class _WentWrong(Exception):
 
 def run_demo(folder: Path | None, *, keep: bool = False) -> int:
     """Run the story and print it; exit 0 if it went as it should, else 70. `keep`: the server stays until a signal.
-    Raises Refused without the extra.
+    Raises Refused without the extra, and for a folder that cannot be made.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise Refused("extra_missing", ["`runner demo` needs the extra: pip install 'pipeline-runner[server]'"])
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = error.strerror or error
+            raise Refused("folder", [f"{folder} cannot be used ({why}): name another folder"]) from None
         return _served(folder.absolute(), keep=keep)
     with tempfile.TemporaryDirectory(prefix="runner-demo-") as temporary:
         return _served(Path(temporary), keep=keep)

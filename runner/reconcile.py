@@ -277,4 +277,5 @@ def _text_line(said: Report | Summary) -> str:
         return f"{said.pipeline_id} {said.result}{lost}{message}"
     counts = ", ".join(f"{count} {result}" for result, count in said.counts.items()) or "nothing found"
     broken = f"; the list is not complete: {said.error}" if said.error else ""
-    return f"runner: {said.reports} pipelines: {counts}; {said.lost} lost{broken}"
+    pipelines = "1 pipeline" if said.reports == 1 else f"{said.reports} pipelines"
+    return f"runner: {pipelines}: {counts}; {said.lost} lost{broken}"

@@ -84,12 +84,12 @@ def deliver_head(
                 _note(writer.reject, log)
                 raise Superseded("rejected", f"the server rejected the record for good (HTTP {status}, {problem})")
             case ServerRefused(status):
-                mend = "compare both sides' `callback_secret`" if status == 401 else "mend the server"
+                mend = "compare both sides' `callback_secret`" if status == 401 else f"see what answers at {url}"
                 raise Unacknowledged("unacknowledged", f"the server refused the callback with HTTP {status}: {mend}")
             case GaveUp():
                 raise Unacknowledged("unacknowledged", "the server did not acknowledge in time: try again later")
     except StoreError as error:
-        if error.reason == "misconfigured":
+        if error.reason in ("misconfigured", "missing_bucket"):
             raise Refused(error.reason, [error.message]) from error
         raise InfrastructureError(error.reason, error.message) from error
     except CheckpointError as error:

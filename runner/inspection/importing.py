@@ -51,7 +51,7 @@ def import_session(
             store = options.opener()(uri)
             point = store_session(store, source.session, session_id, file, time_text(moment()))
         except StoreError as error:
-            if error.reason == "misconfigured":
+            if error.reason in ("misconfigured", "missing_bucket"):
                 raise Refused(error.reason, [error.message]) from error
             raise InfrastructureError(error.reason, error.message) from error
         except CheckpointError as error:

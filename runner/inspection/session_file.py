@@ -116,7 +116,11 @@ def damage_error(error: SessionDamaged, stored: Path, address: str) -> SourceFai
     place = address if error.line is None else f"{address}, line {error.line}"
     lines, size = _before(stored, error.line)
     reason = "not_a_source" if error.reason in ("not_a_session", "empty") else "damaged"
-    skip = "" if error.reason in ("not_a_session", "empty", "cycle") else " (`--on-damage skip` reads on)"
+    skip = (
+        ""
+        if error.reason in ("not_a_session", "empty", "cycle")
+        else " (with `--on-damage skip`, `runner inspect` shows the rest)"
+    )
     return SourceFailed(reason, place, _what(error) + skip, read_bytes=size, read_lines=lines)
 
 

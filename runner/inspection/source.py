@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from checkpoint.errors import CheckpointError, DamagedRecord, StoreError
@@ -38,6 +39,9 @@ from runner.inspection.meter import Meter, NoMeter, shown_meter
 from runner.inspection.reading import Damage, Findings, read_plain, read_segments
 from runner.inspection.session_file import SessionFile, open_session_file
 
+if TYPE_CHECKING:
+    from runner.secrets import Secrets
+
 SourceKind: TypeAlias = Literal["head", "manifest", "plain"]
 Basis: TypeAlias = Literal["checkpoint", "progress", "restore", "plain", "nothing"]
 """Where the session comes from: the committed checkpoint; of a head without one, its progress, or else what it was to
@@ -49,7 +53,7 @@ _MANIFEST: re.Pattern[str] = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreOptions:
     """How stores are reached, as the options of `runner deliver` say it."""
 
@@ -59,13 +63,18 @@ class StoreOptions:
     region: str | None = None
     addressing_style: str | None = None
 
+    @cached_property
+    def _secrets(self) -> "Secrets":
+        """Read once: variables are gone afterwards, and a command may open several stores."""
+        from runner.secrets import AWS_NAMES, load_secrets
+
+        return load_secrets(self.secrets_folder, AWS_NAMES, self.environ)
+
     def opener(self) -> OtherStore:
         """Opens the store at an address; reads the AWS secrets. Raises Refused for a secret that cannot be read."""
-        from runner.secrets import AWS_NAMES, load_secrets
         from runner.spec import StoreSpec
         from runner.store_access import store_opener
 
-        secrets = load_secrets(self.secrets_folder, AWS_NAMES, self.environ)
         settings = StoreSpec.model_validate(
             {
                 "uri": ".",
@@ -74,7 +83,7 @@ class StoreOptions:
                 "addressing_style": self.addressing_style,
             }
         )
-        return store_opener(settings, Path.cwd(), secrets)
+        return store_opener(settings, Path.cwd(), self._secrets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ def open_source(
         except StoreError as error:
             if error.reason == "too_large":
                 raise SourceFailed("too_large", address, error.message) from error
-            if error.reason == "misconfigured":
+            if error.reason in ("misconfigured", "missing_bucket"):
                 raise Refused(error.reason, [error.message]) from error
             raise InfrastructureError(error.reason, error.message) from error
         except DamagedRecord as error:

@@ -40,3 +40,11 @@ def test_a_kept_server_shows_the_finished_story_until_it_is_interrupted(tmp_path
     assert session["state"] == "SUCCEEDED"
     with pytest.raises(httpx.ConnectError):
         httpx.get(link)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "runner", "demo", "--folder", str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 78
+    assert done.stderr == f"runner: {tmp_path / 'file'} cannot be used (File exists): name another folder\n"

@@ -67,3 +67,35 @@ def test_a_bucket_that_is_not_there_ends_the_process_with_what_to_do(local_scene
     assert run.exit == 75
     assert run.error["reason"] == "missing_bucket"
     assert "Create the bucket or correct `store.uri`" in run.error["message"]
+    inspected = local_scene.command(
+        "inspect", f"{store['uri']}/pipelines/p1/head.json", *endpoint(moto_server)
+    ).finish()
+    assert inspected.exit == 78
+    assert "Create the bucket" in inspected.stderr
+
+
+def test_a_command_that_opens_two_stores_reads_credentials_of_the_environment_once(
+    local_scene: Scene, moto_server: S3Server
+) -> None:
+    local_scene.environ = {
+        "AWS_ACCESS_KEY_ID": moto_server.credentials.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": moto_server.credentials.secret_access_key,
+    }
+    store = f"s3://{moto_server.new_bucket()}/runs"
+    reached = endpoint(moto_server)
+    spec = local_scene.spec([text("Done.")], store={"uri": store, "endpoint_url": moto_server.endpoint_url})
+    assert local_scene.run(spec).exit == 0
+    head = f"{store}/pipelines/p1/head.json"
+    assert local_scene.command("export", head, str(local_scene.folder / "s.jsonl"), *reached).finish().exit == 0
+
+    imported, compared = at_once(
+        [
+            lambda: local_scene.command(
+                "import", str(local_scene.folder / "s.jsonl"), store, "--session", "s2", *reached
+            ).finish(),
+            lambda: local_scene.command("diff", head, head, *reached).finish(),
+        ]
+    )
+
+    assert (imported.exit, imported.stderr) == (0, "")
+    assert compared.exit == 0, compared.stderr
