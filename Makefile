@@ -3,7 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := runner settlement checkpoint tests bench
+# Files of tests run beside one another; most of them wait for processes of their own.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: setup demo test check format bench soak lock image clean
 
@@ -23,7 +25,7 @@ demo: $(STAMP)
 	$(BIN)/python -m runner demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -31,7 +33,7 @@ check: $(STAMP)
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 format: $(STAMP)
 	$(BIN)/ruff format .
