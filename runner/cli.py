@@ -65,10 +65,10 @@ def build_parser() -> argparse.ArgumentParser:
     deliver = commands.add_parser(
         "deliver", help="send the stored terminal record of a pipeline, if the server has not taken it yet"
     )
-    deliver.add_argument("head", help="address of its head.json: s3://…, file://… or a path")
+    deliver.add_argument("head", metavar="HEAD", help="address of its head.json: s3://…, file://… or a path")
     _s3_arguments(deliver)
     deliver.add_argument(
-        "--callback-s", type=_seconds, default=600.0, help="time for all tries, in seconds (default 600)"
+        "--callback-s", type=_seconds, metavar="S", default=600.0, help="time for all tries, in seconds (default 600)"
     )
     deliver.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
     _secrets_argument(deliver)
@@ -76,14 +76,22 @@ def build_parser() -> argparse.ArgumentParser:
     reconcile = commands.add_parser(
         "reconcile", help="send all records again that no server has taken, and settle pipelines whose process is dead"
     )
-    reconcile.add_argument("prefix", help="address of the store: s3://bucket/prefix, file:///folder or a path")
+    reconcile.add_argument(
+        "prefix", metavar="STORE", help="address of the store: s3://bucket/prefix, file:///folder or a path"
+    )
     _s3_arguments(reconcile)
     reconcile.add_argument("--unsafe-conditions", action="store_true", help="as `store.unsafe_conditions`")
     reconcile.add_argument(
-        "--callback-s", type=_seconds, default=60.0, help="time for all tries of one record, in seconds (default 60)"
+        "--callback-s",
+        type=_seconds,
+        metavar="S",
+        default=60.0,
+        help="time for all tries of one record, in seconds (default 60)",
     )
     reconcile.add_argument("--insecure", action="store_true", help="allow http:// to other hosts, as `server.insecure`")
-    reconcile.add_argument("--at-once", type=_few, default=8, help="pipelines under way at a time (default 8)")
+    reconcile.add_argument(
+        "--at-once", type=_few, metavar="N", default=8, help="pipelines under way at a time (default 8)"
+    )
     reconcile.add_argument("--dry-run", action="store_true", help="say what would be done; write and send nothing")
     reconcile.add_argument("--json", action="store_true", help="print JSON lines")
     _secrets_argument(reconcile)
@@ -92,34 +100,51 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "spec",
         nargs="?",
+        metavar="SPEC",
         help="path of the spec, or - for standard input: exit 78 if what it requires does not hold (default: none)",
     )
     _secrets_argument(doctor)
 
     demo = commands.add_parser("demo", help="the whole story on one machine: ask, answer in a second process, success")
-    demo.add_argument("--folder", type=Path, help="the server's folder, which stays (default: a temporary one)")
+    demo.add_argument(
+        "--folder", type=Path, metavar="DIR", help="the server's folder, which stays (default: a temporary one)"
+    )
     demo.add_argument("--keep", action="store_true", help="leave the server running for a look, until Ctrl-C")
 
     serve = commands.add_parser("serve", help="a server and orchestrator for this machine (extra `server`)")
-    serve.add_argument("--folder", type=Path, required=True, help="everything it keeps: database, store, workspaces")
     serve.add_argument(
-        "--template", type=Path, help="launch spec of its pipelines: `agent` at least (default: FOLDER/template.json)"
+        "--folder", type=Path, metavar="DIR", required=True, help="everything it keeps: database, store, workspaces"
     )
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serve.add_argument("--port", type=_port, default=0, help="port to listen on (default: the last one, or any)")
     serve.add_argument(
-        "--token-file", type=Path, help="what people show; made if missing (default: FOLDER/private/token)"
+        "--template",
+        type=Path,
+        metavar="SPEC",
+        help="launch spec of its pipelines: `agent` at least (default: DIR/template.json)",
+    )
+    serve.add_argument("--host", metavar="H", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--port", type=_port, metavar="N", default=0, help="port to listen on (default: the last one, or any)"
+    )
+    serve.add_argument(
+        "--token-file", type=Path, metavar="F", help="what people show; made if missing (default: DIR/private/token)"
     )
     serve.add_argument(
         "--command",
         dest="command_template",
+        metavar="TEMPLATE",
         help="how a pipeline is started, such as `docker run … {spec}` (default: runner run)",
     )
-    serve.add_argument("--slots", type=_count, default=2, help="pipelines that run at once (default %(default)s)")
     serve.add_argument(
-        "--attempts", type=_count, default=3, help="processes started for one pipeline, at most (default %(default)s)"
+        "--slots", type=_count, metavar="N", default=2, help="pipelines that run at once (default %(default)s)"
     )
-    serve.add_argument("--reply-timeout-s", type=_seconds, help="end a task that waits longer for a reply")
+    serve.add_argument(
+        "--attempts",
+        type=_count,
+        metavar="N",
+        default=3,
+        help="processes started for one pipeline, at most (default %(default)s)",
+    )
+    serve.add_argument("--reply-timeout-s", type=_seconds, metavar="S", help="end a task that waits longer for a reply")
 
     add_session_commands(commands.add_parser, _secrets_argument)
 
@@ -128,8 +153,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _s3_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--endpoint-url", help="S3 endpoint, as `store.endpoint_url`")
-    parser.add_argument("--region", help="S3 region, as `store.region`")
+    parser.add_argument("--endpoint-url", metavar="URL", help="S3 endpoint, as `store.endpoint_url`")
+    parser.add_argument("--region", metavar="R", help="S3 region, as `store.region`")
     parser.add_argument("--addressing-style", choices=("auto", "path", "virtual"), help="as `store.addressing_style`")
 
 
@@ -165,6 +190,7 @@ def _spec_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "spec",
         nargs="?",
+        metavar="SPEC",
         help="path of the spec, or - for standard input (default: PIPELINE_SPEC or PIPELINE_SPEC_FILE)",
     )
 
@@ -173,6 +199,7 @@ def _secrets_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secrets-dir",
         type=Path,
+        metavar="DIR",
         default=Path("/run/secrets/runner"),
         help="folder with one file per secret (default: %(default)s)",
     )
