@@ -23,10 +23,10 @@ from settlement.settle import settle
 from settlement.wire import time_text
 
 
-def lost_terminal(store: ObjectStore, head: HeadFields, silent_s: float) -> Terminal:
+def lost_terminal(store: ObjectStore, head: HeadFields, message: str) -> Terminal:
     """Store the checkpoint of the last progress, if there is one, and make the record that names it. Raises StoreError.
 
-    Safe to call several times for one head, by several processes.
+    `message`: how it is known to be dead. Safe to call several times for one head, by several processes.
     """
     now, progress = time_text(datetime.now(UTC)), head.progress
     uploaded, warnings = None, list(progress.warnings) if progress is not None else []
@@ -34,12 +34,7 @@ def lost_terminal(store: ObjectStore, head: HeadFields, silent_s: float) -> Term
         uploaded = store_progress_manifest(store, head, created_at=now, runner=VERSION)
     except (RestoreFailed, CheckpointFailed) as error:
         warnings.append(f"the last progress could not be used: {error.message}")
-    allowed_s = head.deadline_s + head.grace_s
-    settlement = settle(
-        Outcome(
-            lost=f"its process said nothing for {silent_s:.0f} s, longer than its deadline and grace ({allowed_s:g} s)"
-        )
-    )
+    settlement = settle(Outcome(lost=message))
     decision = resolve_checkpoint_decision(
         settlement, CheckpointFacts(appended=False, progress_stored=uploaded is not None)
     )

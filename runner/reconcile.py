@@ -203,7 +203,9 @@ class Reconciler:
     def _settle_as_lost(self, writer: HeadWriter, head: Head, silent_s: float) -> bool:
         """Whether the record that stands now is ours; if not, somebody has written meanwhile."""
         self._prove()
-        terminal = lost_terminal(self._store, head.fields, silent_s)
+        allowed_s = head.fields.deadline_s + head.fields.grace_s
+        message = f"its process said nothing for {silent_s:.0f} s, longer than its deadline and grace ({allowed_s:g} s)"
+        terminal = lost_terminal(self._store, head.fields, message)
         result = writer.settle_for_the_dead(new_claim_id(), terminal)
         return not isinstance(result, Fenced)
 

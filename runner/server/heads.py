@@ -1,13 +1,16 @@
 """The head records in the store, as the orchestrator looks at them: what became of a process that is gone.
 
-Blocking. Refuses to write anything but the verdict on a record that the server has just judged.
+Blocking. Refuses to write anything but `lost` for a process that nothing follows, and the verdict on a record that the
+server has just judged.
 """
 
 from contextlib import suppress
 
 from checkpoint.errors import CheckpointError, DamagedRecord
-from checkpoint.head_writer import HeadWriter
+from checkpoint.head import Fenced
+from checkpoint.head_writer import HeadWriter, new_claim_id
 from checkpoint.store.port import ObjectStore
+from runner.lost import lost_terminal
 from runner.server.relaunching import HeadSeen
 
 
@@ -26,6 +29,20 @@ class StoredHeads:
             return HeadSeen("none")
         terminal = head.fields.terminal
         return HeadSeen(head.fields.state, None if terminal is None else terminal.body)
+
+    def settle_as_lost(self, pipeline_id: str, message: str) -> HeadSeen | None:
+        """The settled head; None: somebody has written meanwhile, look again. Raises `StoreError` as `look` does.
+
+        The process that claimed it has proved that the store honours conditions.
+        """
+        writer = HeadWriter(self._store, pipeline_id)
+        head = writer.read()
+        if head is None or head.fields.state != "claimed":
+            return None
+        terminal = lost_terminal(self._store, head.fields, message)
+        if isinstance(writer.settle_for_the_dead(new_claim_id(), terminal), Fenced):
+            return None
+        return HeadSeen("terminal", terminal.body)
 
     def note(self, pipeline_id: str, *, taken: bool) -> None:
         """Best effort: whoever finds the head next need not deliver it again."""

@@ -22,11 +22,11 @@ from runner.server.database import Database
 from runner.server.errors import DatabaseFailed
 from runner.server.launching import Order
 from runner.server.processes import Process
-from runner.server.relaunching import GiveUp, Gone, HeadSeen, Leave, Relaunch, TakeRecord, after_exit
+from runner.server.relaunching import GiveUp, Gone, HeadSeen, Leave, Relaunch, SettleAsLost, TakeRecord, after_exit
 from runner.server.rows import Rows
 from runner.server.taking import Moment
 from settlement.callback import Terminal
-from settlement.receiving import ReceivedTerminal
+from settlement.receiving import Problem, ReceivedTerminal
 from settlement.wire import read
 
 BUSY_ROUND_S = 0.1
@@ -49,9 +49,10 @@ class Processes(Protocol):
 
 
 class Heads(Protocol):
-    """See `heads.StoredHeads`. Blocking; `look` raises StoreError."""
+    """See `heads.StoredHeads`. Blocking; `look` and `settle_as_lost` raise StoreError."""
 
     def look(self, pipeline_id: str) -> HeadSeen: ...
+    def settle_as_lost(self, pipeline_id: str, message: str) -> HeadSeen | None: ...
     def note(self, pipeline_id: str, *, taken: bool) -> None: ...
 
 
@@ -195,15 +196,17 @@ class Orchestrator:
     async def _conclude(self, pipeline_id: str, gone: Gone) -> None:
         while True:
             try:
-                await self._conclude_once(pipeline_id, gone)
+                concluded = await self._conclude_once(pipeline_id, gone)
             except (StoreError, DatabaseFailed, TimeoutError) as error:
                 self._log.warning("conclusion_waits", pipeline_id=pipeline_id, error=str(error))
                 await asyncio.sleep(STORE_PAUSE_S)
             else:
-                self._wake.set()
-                return
+                if concluded:
+                    self._wake.set()
+                    return
 
-    async def _conclude_once(self, pipeline_id: str, gone: Gone) -> None:
+    async def _conclude_once(self, pipeline_id: str, gone: Gone) -> bool:
+        """False: the head was written meanwhile, so it is to be looked at again."""
         standing = await self._database.read(lambda rows: launching.stand(rows, pipeline_id))
         head = HeadSeen("none")
         if not standing.judged:
@@ -223,10 +226,28 @@ class Orchestrator:
             reason=gone.reason,
             then=type(found).__name__,
         )
-        ending = await self._take_record(pipeline_id, found.body) if isinstance(found, TakeRecord) else found
-        await self._database.write(lambda rows: launching.conclude(rows, pipeline_id, gone, ending, self._moment()))
 
-    async def _take_record(self, pipeline_id: str, body: str) -> Leave | Relaunch | GiveUp:
+        def conclude(rows: Rows, ending: Leave | Relaunch | GiveUp) -> None:
+            launching.conclude(rows, pipeline_id, gone, ending, self._moment())
+
+        match found:
+            case SettleAsLost(message, ending):
+                settling = asyncio.to_thread(self._heads.settle_as_lost, pipeline_id, message)
+                settled = await asyncio.wait_for(settling, STORE_S)
+                if settled is None or settled.body is None:
+                    return False
+                # in one transaction, and the ending first: the record knows of no reason but `lost`
+                await self._take_record(pipeline_id, settled.body, first=lambda rows: conclude(rows, ending))
+            case TakeRecord(body):
+                taken = await self._take_record(pipeline_id, body)
+                await self._database.write(lambda rows: conclude(rows, taken))
+            case _:
+                await self._database.write(lambda rows: conclude(rows, found))
+        return True
+
+    async def _take_record(
+        self, pipeline_id: str, body: str, first: Callable[[Rows], None] | None = None
+    ) -> Leave | GiveUp:
         """Judge a record that nobody delivered; it comes from our own store, so it needs no signature."""
         raw = body.encode()
         try:
@@ -234,7 +255,13 @@ class Orchestrator:
         except ValidationError as error:
             return GiveUp("rejected", f"the stored record is not one this server understands ({error.title})")
         received = ReceivedTerminal(terminal, "sha256:" + hashlib.sha256(raw).hexdigest())
-        problem = await self._database.write(lambda rows: taking.take_terminal(rows, received, body, self._moment()))
+
+        def take(rows: Rows) -> Problem | None:
+            if first is not None:
+                first(rows)
+            return taking.take_terminal(rows, received, body, self._moment())
+
+        problem = await self._database.write(take)
         self._log.info("record_taken_from_store", pipeline_id=pipeline_id, refused=problem and problem.reason)
         with suppress(TimeoutError):
             noting = asyncio.to_thread(self._heads.note, pipeline_id, taken=problem is None)

@@ -54,7 +54,16 @@ class GiveUp(Struct, frozen=True):
     message: str
 
 
-AfterExit: TypeAlias = Leave | TakeRecord | Relaunch | GiveUp
+class SettleAsLost(Struct, frozen=True):
+    """Nothing is started any more, and the claim still stands: settle it in the store as `lost`, which fences whatever
+    may be left of the process, then store `ending` and that record.
+    """
+
+    message: str
+    ending: Leave | GiveUp
+
+
+AfterExit: TypeAlias = Leave | TakeRecord | Relaunch | GiveUp | SettleAsLost
 
 
 def after_exit(gone: Gone, head: HeadSeen, *, judged: bool, over: bool, attempt: int, max_attempts: int) -> AfterExit:
@@ -63,6 +72,14 @@ def after_exit(gone: Gone, head: HeadSeen, *, judged: bool, over: bool, attempt:
         return Leave()
     if head.body is not None and head.state != "rejected":
         return TakeRecord(head.body)
+    ending = _ending(gone, head, over=over, attempt=attempt, max_attempts=max_attempts)
+    if isinstance(ending, Relaunch) or head.state != "claimed":
+        return ending
+    message = ending.message if isinstance(ending, GiveUp) else f"its task was over, and it ended with {_ended(gone)}"
+    return SettleAsLost(message, ending)
+
+
+def _ending(gone: Gone, head: HeadSeen, *, over: bool, attempt: int, max_attempts: int) -> Leave | Relaunch | GiveUp:
     if over:
         return Leave()
     if head.state == "rejected" or (gone.exit_code == Exit.FENCED and gone.reason == "rejected"):
@@ -70,7 +87,7 @@ def after_exit(gone: Gone, head: HeadSeen, *, judged: bool, over: bool, attempt:
     if gone.exit_code in MEND_THE_LAUNCH:
         return GiveUp("launch_refused", gone.message or f"the launch was refused (exit {gone.exit_code})")
     if attempt >= max_attempts:
-        return GiveUp("lost", f"the process was lost {attempt} times, last with {_ended(gone)}")
+        return GiveUp("lost", f"attempt {attempt} of {max_attempts} was lost, too: it ended with {_ended(gone)}")
     return Relaunch(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)))
 
 

@@ -18,6 +18,8 @@ from types import FrameType
 
 import uvicorn
 
+from checkpoint.errors import StoreError
+from checkpoint.store.port import ObjectStore
 from runner.exits import Exit
 from runner.logs import configure_logs
 from runner.secrets import AWS_NAMES, Secrets, load_secrets
@@ -32,7 +34,7 @@ from runner.server.service import Service
 from runner.server.settings import CommandTemplate, Folder, ServeOptions, Token, callback_secrets, load_token
 from runner.server.template import Template, load_template
 from runner.server.transcripts import Transcripts
-from runner.spec import is_loopback
+from runner.spec import StoreSpec, is_loopback
 from runner.store_access import store_opener
 
 DRAIN_S = 3
@@ -61,7 +63,7 @@ def serve(options: ServeOptions) -> int:
             port = listening.getsockname()[1]
             url = f"http://{_shown_host(options.host)}:{port}"
             settings = template.example.store
-            store = store_opener(settings, folder.path, secrets)(settings.uri)
+            store = _open_store(settings, folder, secrets)
             orchestrator_of = _orchestrator(options, template, command, folder, StoredHeads(store), url)
             for stop_signal in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(stop_signal, _ignore)  # uvicorn raises it again once everything is closed
@@ -162,6 +164,13 @@ def _orchestrator(
         return Orchestrator(service.database, processes, heads, rules, service.log, service.moment)
 
     return build
+
+
+def _open_store(settings: StoreSpec, folder: Folder, secrets: Secrets) -> ObjectStore:
+    try:
+        return store_opener(settings, folder.path, secrets)(settings.uri)
+    except StoreError as error:
+        raise ServeRefused(f"template: store: {error.message}") from None
 
 
 def _lock(folder: Folder) -> int:

@@ -147,12 +147,14 @@ class CommandTemplate:
         """Raises ServeRefused for what is no command, names no `{spec}`, or has other placeholders."""
         try:
             self._words = shlex.split(text)
-            used = {
-                name for word in self._words for _, name, _, _ in string.Formatter().parse(word) if name is not None
-            }
+            found = [part[1:] for word in self._words for part in string.Formatter().parse(word) if part[1] is not None]
         except ValueError as error:
             raise ServeRefused(f"--command: {error}") from None
-        unknown = sorted(used - set(PLACEHOLDERS))
+        used = {name for name, _, _ in found}
+        unknown = sorted(
+            {f"{name}{'!' + how if how else ''}{':' + form if form else ''}" for name, form, how in found}
+            - set(PLACEHOLDERS)
+        )
         if unknown or "spec" not in used:
             known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             problem = f"unknown placeholder {{{unknown[0]}}}" if unknown else "{spec} is missing"

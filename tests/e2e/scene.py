@@ -80,7 +80,7 @@ class Started:
         self._lines: list[bytes] = []
         self._errors: list[bytes] = []
         self._readers = [
-            threading.Thread(target=self._read, args=(stream, kept))
+            threading.Thread(target=self._read, args=(stream, kept), daemon=True)
             for stream, kept in ((process.stdout, self._lines), (process.stderr, self._errors))
             if stream is not None
         ]

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import httpx
 
-from tests.e2e.scene import RUNNING, TIMEOUT_S, Started
+from tests.e2e.scene import TIMEOUT_S, Started
 
 Json = dict[str, Any]
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -62,8 +62,8 @@ class Serving:
 
     def close(self) -> None:
         """End the server and every pipeline it started."""
-        if self.started in RUNNING:
-            self.process.end()
+        if self.started is not None:
+            self.started.end()
         for pid in self.pipeline_pids():
             os.kill(pid, signal.SIGKILL)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from checkpoint.head_writer import HeadWriter
+from checkpoint.store.file_store import FileStore
 from tests.e2e.scene import RUNNING, ask, calls, text
 from tests.e2e.serving import Json, Serving, waiting_call
 
@@ -108,7 +110,12 @@ def test_whoever_replied_is_told_if_the_pipeline_fails_instead(folder: Path) -> 
         assert failed["tasks"][0]["reason"] == "lost"
         assert [notice["message"] for notice in failed["notices"]] == ["staging"]
         assert failed["questions"][0]["standing"] == "withdrawn"
-        assert len(failed["pipelines"]) == 1
+        (pipeline,) = failed["pipelines"]
+        assert pipeline["settlement"]["reason"] == "lost"
+        head = HeadWriter(FileStore(folder / "store"), pipeline["pipeline_id"]).read()
+        assert head is not None
+        assert head.fields.terminal is not None
+        assert '"reason":"lost"' in head.fields.terminal.body, "whoever looks only at the store is told the same"
 
 
 def test_two_workers_at_the_same_time_wake_it_once(asking: Serving) -> None:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from runner.server.relaunching import AfterExit, GiveUp, Gone, HeadSeen, Leave, Relaunch, TakeRecord, after_exit
+from runner.server.relaunching import (
+    AfterExit,
+    GiveUp,
+    Gone,
+    HeadSeen,
+    Leave,
+    Relaunch,
+    SettleAsLost,
+    TakeRecord,
+    after_exit,
+)
 
 CLAIMED = HeadSeen("claimed")
 
@@ -40,18 +50,21 @@ def test_without_a_record_it_is_launched_again(exit_code: int | None, head: Head
 
 @pytest.mark.parametrize("exit_code", [70, 75, 143, None])
 def test_used_up_attempts_make_it_lost(exit_code: int | None) -> None:
-    found = after(Gone(exit_code), attempt=3)
-    assert isinstance(found, GiveUp)
-    assert found.reason == "lost"
+    unclaimed = after(Gone(exit_code), HeadSeen("none"), attempt=3)
+    assert isinstance(unclaimed, GiveUp)
+    assert unclaimed.reason == "lost"
+    assert after(Gone(exit_code), attempt=3) == SettleAsLost(unclaimed.message, unclaimed)
 
 
 @pytest.mark.parametrize("exit_code", [64, 78])
 def test_a_launch_that_was_refused_is_not_tried_again(exit_code: int) -> None:
-    assert after(Gone(exit_code, "launch_refused", "mend it")) == GiveUp("launch_refused", "mend it")
+    refused = GiveUp("launch_refused", "mend it")
+    assert after(Gone(exit_code, "launch_refused", "mend it"), HeadSeen("none")) == refused
+    assert after(Gone(exit_code, "launch_refused", "mend it"), attempt=2) == SettleAsLost("mend it", refused)
 
 
 def test_what_the_server_refused_is_not_tried_again() -> None:
-    for found in (after(Gone(76, "rejected")), after(Gone(None), HeadSeen("rejected", "{}"))):
+    for found in (after(Gone(76, "rejected"), HeadSeen("none")), after(Gone(None), HeadSeen("rejected", "{}"))):
         assert isinstance(found, GiveUp)
         assert found.reason == "rejected"
 
@@ -62,4 +75,9 @@ def test_a_fenced_process_is_launched_again_above_the_other() -> None:
 
 @pytest.mark.parametrize("exit_code", [0, 64, 70, 75, 76, 78, 143, -9, None])
 def test_nothing_is_started_for_a_task_that_is_over(exit_code: int | None) -> None:
-    assert after(Gone(exit_code), over=True) == Leave()
+    assert after(Gone(exit_code), HeadSeen("none"), over=True) == Leave()
+
+
+def test_a_claim_that_is_left_of_a_task_that_is_over_is_settled() -> None:
+    found = after(Gone(143), over=True)
+    assert found == SettleAsLost("its task was over, and it ended with exit 143", Leave())
