@@ -48,6 +48,8 @@ def test_a_token_that_others_may_read_or_guess_is_refused(folder: Folder) -> Non
     [
         ("docker run image", "spec"),
         ("docker run {spec} {secret}", "unknown placeholder {secret}"),
+        ("docker run {spec!r:>10}", "unknown placeholder {spec!r:>10}"),
+        ("docker run {spec} {attempt:d}", "unknown placeholder {attempt:d}"),
         ("docker 'run {spec}", "quotation"),
         ("docker {spec", "--command"),
     ],
