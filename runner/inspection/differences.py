@@ -4,7 +4,7 @@ Entries are compared as values, so another spelling of the same JSON is no diffe
 is there, not there, or changed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias, cast, final
@@ -96,56 +96,6 @@ def _same_leaf(a: Any, b: Any) -> bool:
 
 def _pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-class Normaliser:
-    """Makes two recordings of one conversation comparable: ids become their place, times and given fields go.
-
-    One per side. Ids are replaced wherever an entry refers to another (`parentId`, `targetId`, `fromId`,
-    `firstKeptEntryId`) by `@n`, n counting the entries as they are met; unknown ids stay.
-    """
-
-    _REFERENCES = ("id", "parentId", "targetId", "fromId", "firstKeptEntryId")
-
-    def __init__(self, dropped: Collection[str] = ("timestamp",), dropped_of_message: Collection[str] = ()) -> None:
-        self._dropped = frozenset(dropped)
-        self._of_message = frozenset(dropped_of_message) | {"timestamp"}
-        self._places: dict[str, str] = {}
-
-    def __call__(self, entry: Entry) -> Entry:
-        """The same entry as it is to be compared; to be called in the order of the file."""
-        if entry.id is not None:
-            self._places.setdefault(entry.id, f"@{len(self._places)}")
-        value = {key: item for key, item in entry.value.items() if key not in self._dropped}
-        for name in self._REFERENCES:
-            if isinstance(value.get(name), str):
-                value[name] = self._places.get(value[name], value[name])
-        message: Any = value.get("message")
-        if isinstance(message, dict):
-            fields = cast("JsonObject", message)
-            value["message"] = {key: item for key, item in fields.items() if key not in self._of_message}
-        return Entry(entry.id, entry.type, entry.line, value)
-
-
-def compare_in_order(
-    a: Iterable[Entry], b: Iterable[Entry], normalise: Callable[[], Callable[[Entry], Entry]] | None = None
-) -> Iterator[Difference]:
-    """Compare two runs of entries place by place: for a session and its replay, whose ids differ.
-
-    `normalise` makes the normaliser of one side (`Normaliser`). The differences name the entries as they were given.
-    """
-    of_a, of_b = (normalise(), normalise()) if normalise is not None else (_as_it_is, _as_it_is)
-    for one, other in zip_longest(a, b):
-        if other is None:
-            yield Only("a", one)
-        elif one is None:
-            yield Only("b", other)
-        elif changes := json_changes(of_a(one).value, of_b(other).value):
-            yield Changed(one, other, tuple(changes))
-
-
-def _as_it_is(entry: Entry) -> Entry:
-    return entry
 
 
 ReadEntry: TypeAlias = Callable[[int], Entry]
